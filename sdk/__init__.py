@@ -1,0 +1,1 @@
+"""The machine as something you program: command line, runtime, compilers, profiler."""

@@ -1,0 +1,1 @@
+"""Proof that gates and numbers agree: cocotb benches, formal properties, coverage, mutation."""
