@@ -103,7 +103,7 @@ class Parameters:
             raise refused(legal)
         if (low is not None and value < low) or (high is not None and value > high):
             raise refused(legal)
-        if rule["power_of_two"] and value & (value - 1):
+        if rule["power_of_two"] and int(value) & (int(value) - 1):
             raise refused(legal)
 
     def replace(self, **changes: Any) -> Self:
@@ -127,9 +127,9 @@ class Parameters:
         return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
 
     @classmethod
-    def rows(cls) -> list[tuple[str, Any, str, str, str, str]]:
+    def table(cls) -> list[tuple[str, Any, str, str, str, str]]:
         """``(name, default, unit, legal, doc, source)`` of each field: what the docs pages print as a table."""
-        table = []
+        rows = []
         for field in dataclasses.fields(cls):
             rule = field.metadata
             legal = ""
@@ -138,7 +138,5 @@ class Parameters:
             elif rule.get("low") is not None or rule.get("high") is not None:
                 legal = f"{rule['low']} to {rule['high']}"
             default = "" if field.default is dataclasses.MISSING else field.default
-            table.append(
-                (field.name, default, rule.get("unit", ""), legal, rule.get("doc", ""), rule.get("source", ""))
-            )
-        return table
+            rows.append((field.name, default, rule.get("unit", ""), legal, rule.get("doc", ""), rule.get("source", "")))
+        return rows
