@@ -10,7 +10,7 @@ import dataclasses
 from spec.parameters import lookup
 
 SIGNIFICAND_BITS = 12
-"""Width of the tensor engine's internal significand, hidden bit included: tf32 and fp16 need 11, half an fp32 needs 12."""
+"""Width of the tensor engine's internal significand with its hidden bit: tf32 and fp16 need 11, half an fp32 needs 12."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,7 +75,7 @@ class FloatFormat:
 
 @dataclasses.dataclass(frozen=True)
 class ScaleFormat:
-    """A power-of-two scale, ``2**(code - bias)``; the code of all ones is NaN. There is no sign, no zero, no infinity."""
+    """A power-of-two scale, ``2**(code - bias)``; the code of all ones is NaN. No sign, no zero, no infinity."""
 
     name: str
     exponent_bits: int
