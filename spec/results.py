@@ -1,7 +1,7 @@
 """The one schema of every figure the project reports: ``build/<target>/*.json``.
 
 A file holds ``{target, parameters, versions, seed, records}``; a record is ``{block, figure, value, unit, target,
-reference, met}`` where ``target``, ``reference`` and ``met`` may be null. ``make status``, the README's table and
+reference, met}`` where ``target``, ``reference`` and ``met`` may be null. ``make status``, the README and
 the docs read nothing else.
 """
 
