@@ -10,7 +10,7 @@ import dataclasses
 from spec.parameters import lookup
 
 SIGNIFICAND_BITS = 12
-"""Width of the tensor engine's significand inside, hidden bit included: tf32 and fp16 need 11, half an fp32 needs 12."""
+"""Width of the tensor engine's significand, hidden bit included: tf32 and fp16 need 11, half an fp32 needs 12."""
 
 
 @dataclasses.dataclass(frozen=True)
