@@ -1,8 +1,8 @@
 """Number formats as data: every golden model, decoder and test derives from this table.
 
 Source of each row: ``docs/numerics.md``; IEEE 754-2019 for fp32 and fp16, OCP 8-bit Floating Point v1.0 for e4m3fn and
-e5m2, OCP Microscaling v1.0 for e2m1, e8m0 and the block of 32. Subnormals are honoured everywhere; a computed NaN is the
-canonical quiet NaN of its format.
+e5m2, OCP Microscaling v1.0 for e2m1, e8m0 and the block of 32. Subnormals are honoured everywhere; a computed NaN is
+the canonical quiet NaN of its format.
 """
 
 import dataclasses

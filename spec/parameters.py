@@ -68,6 +68,32 @@ def lookup(kind: str, table: Mapping[str, Any], name: str) -> Any:
         raise ParameterError(f"{kind} {name!r}: legal is one of {', '.join(sorted(table))}") from None
 
 
+def _legal(rule: Mapping[str, Any]) -> str:
+    """The legal values of a field, in words; empty where every value is."""
+    low, high = rule["low"], rule["high"]
+    if rule["choices"] is not None:
+        return "one of " + ", ".join(map(str, rule["choices"]))
+    if low is None and high is None:
+        return ""
+    legal = f"at most {high}" if low is None else f"at least {low}" if high is None else f"{low} to {high}"
+    return legal + (", a power of two" if rule["power_of_two"] else "")
+
+
+def _is_legal(value: Any, rule: Mapping[str, Any]) -> bool:
+    low, high = rule["low"], rule["high"]
+    if rule["choices"] is not None:
+        values = value if isinstance(value, tuple) else (value,)
+        return bool(values) and all(element in rule["choices"] for element in values)
+    if low is None and high is None:
+        return True
+    integral = all(bound is None or isinstance(bound, int) for bound in (low, high))
+    if isinstance(value, bool) or not isinstance(value, int if integral else (int, float)):
+        return False
+    # Written so that a NaN, which compares false with everything, is refused.
+    inside = (low is None or value >= low) and (high is None or value <= high)
+    return inside and not (rule["power_of_two"] and int(value) & (int(value) - 1))
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Parameters:
     """Base of every parameter object: checked at construction, hashable, comparable, with a stable short digest."""
@@ -82,29 +108,8 @@ class Parameters:
         """Refuse combinations of fields that are each legal alone. Subclasses override it."""
 
     def _check_field(self, name: str, value: Any, rule: Mapping[str, Any]) -> None:
-        def refused(legal: str) -> ParameterError:
-            return refuse(type(self).__name__, name, value, legal, rule["unit"])
-
-        if rule["choices"] is not None:
-            values = value if isinstance(value, tuple) else (value,)
-            if not values or any(element not in rule["choices"] for element in values):
-                raise refused("one of " + ", ".join(map(str, rule["choices"])))
-            return
-        low, high = rule["low"], rule["high"]
-        if low is None and high is None:
-            return
-        integral = all(bound is None or isinstance(bound, int) for bound in (low, high))
-        kinds = (int,) if integral else (int, float)
-        legal = f"{'' if low is None else low} to {'' if high is None else high}".strip()
-        legal = f"at most {high}" if low is None else f"at least {low}" if high is None else legal
-        if rule["power_of_two"]:
-            legal += ", a power of two"
-        if isinstance(value, bool) or not isinstance(value, kinds):
-            raise refused(legal)
-        if (low is not None and value < low) or (high is not None and value > high):
-            raise refused(legal)
-        if rule["power_of_two"] and int(value) & (int(value) - 1):
-            raise refused(legal)
+        if not _is_legal(value, rule):
+            raise refuse(type(self).__name__, name, value, _legal(rule), rule["unit"])
 
     def replace(self, **changes: Any) -> Self:
         """A copy with some fields changed; unknown names are refused like bad values."""
@@ -132,11 +137,7 @@ class Parameters:
         rows = []
         for field in dataclasses.fields(cls):
             rule = field.metadata
-            legal = ""
-            if rule.get("choices") is not None:
-                legal = ", ".join(map(str, rule["choices"]))
-            elif rule.get("low") is not None or rule.get("high") is not None:
-                legal = f"{rule['low']} to {rule['high']}"
+            legal = _legal(rule) if rule else ""
             default = "" if field.default is dataclasses.MISSING else field.default
             rows.append((field.name, default, rule.get("unit", ""), legal, rule.get("doc", ""), rule.get("source", "")))
         return rows
