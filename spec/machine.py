@@ -44,9 +44,14 @@ class MachineConfig(Parameters):
     chip: ChipConfig
     instance_chips: int = parameter(16, unit="chips", low=1, high=1024, doc="chips of one instance (or server)")
     ultraserver_instances: int = parameter(4, unit="instances", low=1, high=1024, doc="instances of one UltraServer")
-    efa_gbits: float = parameter(3200, unit="Gbit/s", low=0.0, high=1e6, doc="EFA network of one instance")
+    efa_gbits: float = parameter(200, unit="Gbit/s", low=0.0, high=1e6, doc="EFA network, share of one chip")
 
     @property
     def tensor(self) -> TensorConfig:
         """Parameters of the tensor engine."""
         return self.chip.core.tensor
+
+    @property
+    def ultraserver_chips(self) -> int:
+        """Chips of one UltraServer."""
+        return self.instance_chips * self.ultraserver_instances

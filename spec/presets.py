@@ -46,7 +46,7 @@ _COMMON_SOURCES = {
     "chip.link_gbytes": "hardware: NeuronLink bandwidth per chip",
     "instance_chips": "hardware: instance page",
     "ultraserver_instances": "hardware: UltraServer page",
-    "efa_gbits": "hardware: instance page",
+    "efa_gbits": "hardware: instance page, over its 16 chips",
 }
 
 TINY = Preset(
@@ -106,7 +106,7 @@ TRN1 = Preset(
         ),
         instance_chips=16,
         ultraserver_instances=1,
-        efa_gbits=800,
+        efa_gbits=50,
     ),
     _COMMON_SOURCES | {"chip.core.tensor.formats": "arch: data types of the tensor engine"},
 )
@@ -149,12 +149,11 @@ TRN3 = Preset(
         ),
         instance_chips=4,
         ultraserver_instances=36,
-        efa_gbits=800,
     ),
     _COMMON_SOURCES
     | {
         "chip.core.tensor.formats": "arch: data types of the tensor engine",
-        "efa_gbits": "hardware: 28.8 Tbit/s of a Gen2 UltraServer over its 36 servers",
+        "efa_gbits": "hardware: 28.8 Tbit/s of a Gen2 UltraServer over its 144 chips",
     },
 )
 
