@@ -1,0 +1,189 @@
+"""The `systola` command line, which the Makefile calls.
+
+A command imports what it needs when it runs, so that `systola --help` and refusals are immediate. Exit codes: 0 done,
+1 a check failed, 2 a bad input (one line on stderr, nothing written).
+"""
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from spec import results
+from spec.parameters import ParameterError
+
+if TYPE_CHECKING:
+    from spec.results import Record
+
+ROOT = Path(__file__).parent.parent
+"""The checkout: tests, docs and examples lie there."""
+
+CONSOLE = Console(width=None if sys.stdout.isatty() else 160)
+
+
+class Commands(click.Group):
+    """A group in which every refused input ends as one line and exit code 2."""
+
+    def invoke(self, context: click.Context) -> Any:
+        """Run the command; turn a refusal into a message."""
+        try:
+            return super().invoke(context)
+        except ParameterError as refused:
+            click.echo(f"systola: {refused}", err=True)
+            context.exit(2)
+
+
+def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+    """Print one table; numbers to the right, everything else to the left."""
+    rows = [list(row) for row in rows]
+    view = Table(title=title, title_justify="left", title_style="bold")
+    for index, column in enumerate(columns):
+        numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+        view.add_column(column, justify="right" if numeric else "left", overflow="fold")
+    for row in rows:
+        view.add_row(*map(shown, row))
+    CONSOLE.print(view)
+
+
+def shown(value: object) -> str:
+    """A cell: thousands separated, four significant digits, yes/no, blank for nothing."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "[red]no[/red]"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.4g}"
+    return str(value)
+
+
+def records_table(title: str, records: "Iterable[Record]") -> None:
+    """Figures beside their targets."""
+    columns = ("block", "figure", "value", "unit", "target", "met", "reference")
+    rows = [
+        (entry.block, entry.figure, entry.value, entry.unit, entry.target, entry.met, entry.reference)
+        for entry in records
+    ]
+    table(title, columns, rows)
+
+
+def python(*arguments: str) -> int:
+    """Run this environment's Python in the checkout, its output passed through; returns the exit code."""
+    return subprocess.call([sys.executable, *arguments], cwd=ROOT)
+
+
+block_option = click.option("--block", default="all", show_default=True, help="Dotted block name, or all.")
+seed_option = click.option("--seed", type=int, default=None, help="Seed of every random choice; printed when drawn.")
+
+
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="systola")
+def main() -> None:
+    """An open, verified, Trainium-class machine-learning accelerator."""
+
+
+@main.command()
+def doctor() -> None:
+    """Show each tool: version, where it was found, usable or why not."""
+    from verif.tools import doctor as look
+
+    tools = look()
+    columns = ("tool", "version", "found", "usable", "why not")
+    table(
+        "Tools",
+        columns,
+        [(t.name, t.version, t.where, t.usable or None if t.optional else t.usable, t.why_not) for t in tools],
+    )
+    sys.exit(0 if all(tool.usable or tool.optional for tool in tools) else 1)
+
+
+@main.command()
+@block_option
+@click.option("--preset", default="SMALL", show_default=True, help="Named machine: TINY, SMALL, TRN1, TRN2, TRN3.")
+@click.option("--out", type=click.Path(path_type=Path), default=None, help="Folder to write [build/verilog/PRESET].")
+def verilog(block: str, preset: str, out: Path | None) -> None:
+    """Write one Verilog file and one description a block."""
+    from sdk.verilog import write_verilog
+
+    for path in write_verilog(block, preset, out):
+        click.echo(path)
+
+
+@main.command()
+def claims() -> None:
+    """Recompute the published figures of the machine from its description."""
+    from scale.claims import CLAIMS, records
+
+    columns = ("machine", "claim", "stated", "computed", "unit", "deviation", "computed from", "why it deviates")
+    rows = [
+        (
+            c.machine,
+            c.what,
+            f"{c.stated:g}",
+            f"{c.computed:.4g}",
+            c.unit,
+            f"{c.deviation:+.1%}",
+            c.inputs,
+            c.explanation,
+        )
+        for c in CLAIMS
+    ]
+    table("Published figures, recomputed", columns, rows)
+    results.write("claims", "claims", records())
+    sys.exit(0 if all(claim.holds for claim in CLAIMS) else 1)
+
+
+@main.command()
+def status() -> None:
+    """Print every figure measured so far as one table."""
+    rows = results.read()
+    if not rows:
+        raise ParameterError("no results below build/: run `make sim`, `make bench` or `make claims` first")
+    columns = ("made by", "block", "figure", "value", "unit", "target", "met", "reference")
+    keys = ("made_by", "block", "figure", "value", "unit", "target", "met", "reference")
+    table("Figures", columns, [[row[key] for key in keys] for row in rows])
+
+
+@main.command()
+@seed_option
+@click.option("--long", is_flag=True, help="Also the tests that only the regression runs.")
+@click.argument("arguments", nargs=-1)
+def test(seed: int | None, long: bool, arguments: tuple[str, ...]) -> None:
+    """Run the test suite on all cores; ARGUMENTS go to pytest."""
+    options = ["-n", "auto", "--dist", "worksteal", "--junit-xml", str(results.BUILD / "test" / "junit.xml")]
+    if not long:
+        options += ["-m", "not long"]
+    environment = [] if seed is None else ["-o", f"systola_seed={seed}"]
+    sys.exit(python("-m", "pytest", *options, *environment, *arguments))
+
+
+@main.command()
+def lint() -> None:
+    """Check style and types of the source, and the generated Verilog with every front end."""
+    from verif.lint import lint_all
+
+    steps: list[tuple[str, Callable[[], int]]] = [
+        ("format", lambda: python("-m", "ruff", "format", "--check", "--quiet", ".")),
+        ("style", lambda: python("-m", "ruff", "check", "--quiet", ".")),
+        ("types", lambda: python("-m", "mypy")),
+        ("verilog", lambda: int(bool(lint_all()))),
+    ]
+    outcome = []
+    for name, step in steps:
+        started = time.perf_counter()
+        outcome.append((name, step() == 0, time.perf_counter() - started))
+    table("Lint", ("check", "passed", "seconds"), outcome)
+    sys.exit(0 if all(passed for _, passed, _ in outcome) else 1)
+
+
+@main.command()
+def docs() -> None:
+    """Build the site into build/docs; a warning is an error."""
+    sys.exit(python("-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "build/docs"))
