@@ -19,7 +19,7 @@ _CORE_PEAK = (
     "the published chip figure is above eight times the published core figure (79, 158, 316 TFLOPS), which is "
     "exactly the array's rate; the array is what this computes"
 )
-_GIB = "computed in GiB; the published figure divides GiB by 1000 and calls the result TB"
+_GIB = "144 x 144 GiB are 20,736 GiB or 22.3 TB; the published figure divides GiB by 1000 and calls the result TB"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -121,21 +121,16 @@ def claims() -> None:
     """Recompute the published figures of the machine from its description."""
     from scale.claims import CLAIMS, records
 
-    columns = ("machine", "claim", "stated", "computed", "unit", "deviation", "computed from", "why it deviates")
+    notes = list(dict.fromkeys(claim.explanation for claim in CLAIMS if claim.explanation))
+    columns = ("machine", "claim", "stated", "computed", "unit", "deviation", "computed from", "note")
     rows = [
-        (
-            c.machine,
-            c.what,
-            f"{c.stated:g}",
-            f"{c.computed:.4g}",
-            c.unit,
-            f"{c.deviation:+.1%}",
-            c.inputs,
-            c.explanation,
-        )
+        (c.machine, c.what, f"{c.stated:g}", f"{c.computed:.4g}", c.unit, f"{c.deviation:+.1%}", c.inputs)
+        + (f"({notes.index(c.explanation) + 1})" if c.explanation else "",)
         for c in CLAIMS
     ]
     table("Published figures, recomputed", columns, rows)
+    for number, note in enumerate(notes, 1):
+        CONSOLE.print(f"({number}) {note}", highlight=False)
     results.write("claims", "claims", records())
     sys.exit(0 if all(claim.holds for claim in CLAIMS) else 1)
 
