@@ -1,0 +1,14 @@
+"""Arithmetic shared by every engine: formats into one internal form, exact products, fp32 with one rounding, casts.
+
+Every component is a free-running pipeline of fixed latency without stall and without reset: each cycle it takes one set
+of inputs and, its latency later, gives one result. Valid bits, and what to do when the taker is not ready, are left to
+the user.
+"""
+
+from hdl.numerics.accumulate import Accumulate
+from hdl.numerics.decode import Decode
+from hdl.numerics.layouts import Fp32, Operand, Product
+from hdl.numerics.multiply_add import MultiplyAdd
+from hdl.numerics.product import ExactProduct
+
+__all__ = ["Accumulate", "Decode", "ExactProduct", "Fp32", "MultiplyAdd", "Operand", "Product"]
