@@ -42,12 +42,12 @@ class Commands(click.Group):
 
 def table(title: str, columns: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
     """Print one table; numbers to the right, everything else to the left."""
-    rows = [list(row) for row in rows]
+    cells = [list(row) for row in rows]
     view = Table(title=title, title_justify="left", title_style="bold")
     for index, column in enumerate(columns):
-        numeric = bool(rows) and all(isinstance(row[index], int | float) for row in rows)
+        numeric = bool(cells) and all(isinstance(row[index], int | float) for row in cells)
         view.add_column(column, justify="right" if numeric else "left", overflow="fold")
-    for row in rows:
+    for row in cells:
         view.add_row(*map(shown, row))
     CONSOLE.print(view)
 
@@ -124,24 +124,30 @@ def claims() -> None:
 
     notes = list(dict.fromkeys(claim.explanation for claim in CLAIMS if claim.explanation))
     columns = ("machine", "claim", "stated", "computed", "unit", "deviation", "computed from", "note")
-    rows = [
-        (
-            c.machine,
-            c.what,
-            f"{c.stated:g}",
-            f"{c.computed:.4g}",
-            c.unit,
-            f"{c.deviation:+.1%}",
-            c.inputs,
-            f"({notes.index(c.explanation) + 1})" if c.explanation else "",
-        )
-        for c in CLAIMS
-    ]
+    rows = []
+    for c in CLAIMS:
+        note = f"({notes.index(c.explanation) + 1})" if c.explanation else ""
+        figures = (f"{c.stated:g}", f"{c.computed:.4g}", c.unit, f"{c.deviation:+.1%}")
+        rows.append((c.machine, c.what, *figures, c.inputs, note))
     table("Published figures, recomputed", columns, rows)
     for number, note in enumerate(notes, 1):
         CONSOLE.print(f"({number}) {note}", highlight=False)
     results.write("claims", "claims", records())
     sys.exit(0 if all(claim.holds for claim in CLAIMS) else 1)
+
+
+@main.command()
+@click.option("--block", default="all", show_default=True, help="Name of a bench, or all.")
+def bench(block: str) -> None:
+    """Measure every figure beside its target."""
+    from sdk.bench import BENCHES, bench_named
+
+    for name in BENCHES if block == "all" else [block]:
+        function = bench_named(name)
+        with CONSOLE.status(f"measuring {name}"):
+            records = function()
+        records_table(f"Bench: {name}", records)
+        results.write("bench", name, records)
 
 
 @main.command()

@@ -1,0 +1,23 @@
+"""The registry behind `make bench`: a name, and the function that returns its records.
+
+Adding a bench is adding a line. A function takes no arguments and returns ``list[spec.results.Record]``; what it
+measures against a reference, it measures in the same run.
+"""
+
+import importlib
+from collections.abc import Callable
+
+from spec.parameters import lookup
+from spec.results import Record
+
+BENCHES: dict[str, str] = {
+    "checkout": "verif.bench.checkout:bench_checkout",
+}
+"""Name of the bench -> ``module:function``, imported when it runs."""
+
+
+def bench_named(name: str) -> Callable[[], list[Record]]:
+    """The function of a bench; an unknown name is refused with the list of known ones."""
+    module, function = lookup("bench", BENCHES, name).split(":")
+    found: Callable[[], list[Record]] = getattr(importlib.import_module(module), function)
+    return found
