@@ -1,0 +1,20 @@
+"""Every block by its dotted name: what ``systola verilog --block NAME`` and the sweeps over all blocks know.
+
+A name is the room below ``hdl`` and the block: ``tensor.array`` is ``hdl/tensor/array.py``. The factory takes the
+machine of a preset and picks its own part of it.
+"""
+
+from collections.abc import Callable
+
+from hdl.block import Block
+from spec.machine import MachineConfig
+from spec.parameters import lookup
+
+BLOCKS: dict[str, Callable[[MachineConfig], Block]] = {}
+"""Name of each block that stands alone, and what builds it for a machine."""
+
+
+def block_named(name: str, machine: MachineConfig) -> Block:
+    """The block called ``name`` of ``machine``; an unknown name is refused with the list of known ones."""
+    block: Block = lookup("block", BLOCKS, name)(machine)
+    return block
