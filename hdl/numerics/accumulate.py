@@ -22,7 +22,7 @@ REGISTERS = {
 """Cut points that hold a register, by latency."""
 
 GUARD_BITS = 3
-"""Below the last kept bit: guard, round and sticky. Terms at most one place apart may cancel many bits, but need only the
+"""Below the last kept bit: guard, round and sticky. Terms at most one place apart may cancel many bits but need only the
 guard; others cancel at most one."""
 
 SUM_BITS = 1 + PRODUCT_BITS + GUARD_BITS

@@ -1,4 +1,4 @@
-"""The internal forms that numbers take between decoder, multiplier and adder; behind the decoder no block sees a format."""
+"""The internal forms that numbers take between decoder, multiplier and adder: behind the decoder, no format is left."""
 
 from typing import Any
 
