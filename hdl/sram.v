@@ -73,7 +73,8 @@ module systola_sram #(
         wire unused_enable = read_en[r];
         assign read_data[r*WIDTH+:WIDTH] = stored;
       end else begin : timing
-        reg [WIDTH-1:0] data = DATA_INIT;
+        reg [WIDTH-1:0] data;
+        initial data = DATA_INIT;
         integer source, part;
         always @(posedge clk)
           if (read_en[r]) begin
