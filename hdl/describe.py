@@ -97,7 +97,7 @@ def describe(block: Block, ports: list[Port], modules: list[RtlilModule], verilo
                 "name": module.name,
                 "count": counts[module.name],
                 "instances": {name: kind for kind, name in module.instances},
-                "signals": _signals(verilog, module.name),
+                **_signals(verilog, module.name),
             }
             for module in modules
         ],
@@ -124,16 +124,18 @@ def _counts(modules: list[RtlilModule]) -> Counter[str]:
     return counts
 
 
-def _signals(verilog: str, module: str) -> dict[str, dict[str, Any]]:
-    """Named nets of ``module`` that the Verilog holds: width and whether it is a register. Stable from run to run."""
-    found = re.search(rf"^module {re.escape(module)}\(.*?^endmodule", verilog, re.MULTILINE | re.DOTALL)
-    if found is None:
-        return {}
-    signals = {}
-    for kind, high, name in re.findall(r"^  (wire|reg) (?:signed )?(?:\[(\d+):0\] )?(\S+)(?= ?[=;])", found[0], re.M):
-        if not re.fullmatch(r"_\d+_;?", name):
-            signals[name.lstrip("\\").rstrip(";")] = {"width": int(high or 0) + 1, "register": kind == "reg"}
-    return signals
+def _signals(verilog: str, module: str) -> dict[str, Any]:
+    """Width of each named net of ``module`` in the Verilog, and which of them are registers."""
+    start = verilog.index(f"module {module}(")
+    text = verilog[start : verilog.index("endmodule", start)]
+    signals: dict[str, int] = {}
+    registers: list[str] = []
+    for kind, high, name in re.findall(r"^  (wire|reg) (?:signed )?(?:\[(\d+):0\] )?\\?(\S+?) ?;$", text, re.MULTILINE):
+        if not re.fullmatch(r"_\d+_", name):
+            signals[name] = int(high or 0) + 1
+            if kind == "reg":
+                registers.append(name)
+    return {"signals": signals, "registers": registers}
 
 
 def canonical(value: Any) -> str:

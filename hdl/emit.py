@@ -151,7 +151,7 @@ def _mark_used(value: Any) -> None:
     """Only the first block of a name is elaborated: keep Amaranth from warning of the others and of their children."""
     if isinstance(value, Block):
         value._MustUse__used = True
-        value = list(vars(value).values())
+        value = [child for name, child in vars(value).items() if not name.startswith("_MustUse")]
     if isinstance(value, dict):
         value = list(value.values())
     if isinstance(value, list | tuple):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from hdl.catalog import BLOCKS
 from hdl.emit import SRAM, emit
-from spec.parameters import lookup
+from spec.parameters import ParameterError, lookup
 from spec.presets import machine_named
 from spec.results import BUILD
 
@@ -38,7 +38,10 @@ def write_verilog(block: str = ALL, preset: str = "SMALL", out: Path | None = No
 
 
 def _write(folder: Path, texts: dict[str, str]) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ParameterError(f"out = {folder}: legal is a folder that can be written ({error.strerror})") from None
     with tempfile.TemporaryDirectory(prefix=".part-", dir=folder) as drafts:
         for name, text in texts.items():
             (Path(drafts) / name).write_text(text)
