@@ -1,0 +1,224 @@
+"""Collectives as schedules: which rank sends which slots to whom, step by step, and whether the receiver adds.
+
+The data of a collective is cut into *slots*. In a step, all transfers read what their source held before the step; a
+receiver then stores the slots, or adds them to its own as ``arriving + own``, transfers in their order. That fixes the
+order of every sum, so a result is the same bits each time and on every rank. ``size`` is what each rank puts in.
+
+Order of sums of slot ``s``, owned by rank ``r``: *ring*: the next rank of the ring begins, each rank on the way round
+adds its own, ``r`` is last; *bucket*: the same along the first dimension of the slot's part, then partial sums along
+the next; *recursive*: pairs at distance 1, then pairs of pairs; *direct*: ``r`` begins, the others follow in rising
+order.
+"""
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from scale.network import Indices, Reals
+from spec.parameters import ParameterError
+
+OPERATIONS = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "broadcast", "permute")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Moves:
+    """Transfers of one step: ``share[i]`` of the collective's size goes from rank ``source[i]`` to ``target[i]``."""
+
+    source: Indices
+    target: Indices
+    share: Reals
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Step:
+    """Transfers that happen at once. Steps that move alike share one :class:`Moves`, so they are timed once."""
+
+    moves: Moves
+    adds: bool
+    slots: Callable[[], Sequence[Indices]]
+    """The slots of each transfer; made when asked, because timing does not need them."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Schedule:
+    """One collective over ``ranks`` ranks. ``owner[s]`` is the rank slot ``s`` belongs to (ends at, or comes from)."""
+
+    operation: str
+    algorithm: str
+    ranks: int
+    steps: tuple[Step, ...]
+    sizes: Reals
+    """Share of the collective's size in each slot."""
+    owner: Indices
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+    """A share of the data that is reduced along ``order`` of the dimensions, each ring turned by ``turn``."""
+
+    order: tuple[int, ...]
+    turn: int
+    share: float
+
+
+def rings(operation: str, cycles: Sequence[Sequence[int]], name: str = "ring") -> Schedule:
+    """Rings along the given orders of all ranks, each in both directions, each with an equal share of the data."""
+    ranks = len(cycles[0])
+    parts = [(np.array(cycle), turn) for cycle in cycles for turn in ((1, -1) if ranks > 2 else (1,))]
+    share = 1 / len(parts) / (1 if operation == "all_gather" else ranks)
+    source = np.concatenate([cycle for cycle, _ in parts])
+    target = np.concatenate([np.roll(cycle, -turn) for cycle, turn in parts])
+    moves = Moves(source, target, np.full(len(source), share))
+
+    def slots(behind: int) -> list[Indices]:
+        """The slot each rank sends: that of the rank ``behind`` places behind it on its ring."""
+        found = [np.roll(cycle, turn * behind) + number * ranks for number, (cycle, turn) in enumerate(parts)]
+        return list(np.concatenate(found)[:, None])
+
+    steps: list[Step] = []
+    if operation != "all_gather":
+        steps += [Step(moves, True, partial(slots, step + 1)) for step in range(ranks - 1)]
+    if operation != "reduce_scatter":
+        steps += [Step(moves, False, partial(slots, step)) for step in range(ranks - 1)]
+    owner = np.tile(np.arange(ranks), len(parts))
+    return Schedule(operation, name, ranks, tuple(steps), np.full(len(owner), share), owner)
+
+
+def hamiltonian(shape: Sequence[int]) -> list[int]:
+    """An order of the ranks of a torus in which neighbours follow each other, the last next to the first.
+
+    Where the sizes allow none of this form (each a divisor of the product of those before it, largest first), the
+    natural order.
+    """
+    strides = [math.prod(shape[:dimension]) for dimension in range(len(shape))]
+    dimensions = sorted(range(len(shape)), key=lambda dimension: -shape[dimension])
+    cycle = [step * strides[dimensions[0]] for step in range(shape[dimensions[0]])]
+    for dimension in dimensions[1:]:
+        size = shape[dimension]
+        if len(cycle) % size:
+            return list(range(math.prod(shape)))
+        cycle = [
+            base + (step - row) % size * strides[dimension] for row, base in enumerate(cycle) for step in range(size)
+        ]
+    return cycle
+
+
+def two_ring(operation: str, shape: Sequence[int]) -> Schedule:
+    """Two Hamiltonian cycles of a square torus that share no link: every link carries a quarter of each rank's data."""
+    if len(shape) != 2 or shape[0] != shape[1] or shape[0] < 3:
+        raise ParameterError(f"two_ring on {'x'.join(map(str, shape))}: legal is a square torus of at least 3x3")
+    first = hamiltonian(shape)
+    second = [rank // shape[0] + rank % shape[0] * shape[0] for rank in first]
+    return rings(operation, [first, second], "two_ring")
+
+
+def _split(shape: Sequence[int], widths: Sequence[float]) -> dict[tuple[int, ...], float]:
+    """Share of the data for each order of the dimensions, so that wide and narrow links finish together.
+
+    All parts pass their first dimension at once, then their second, and so on; a pass lasts as long as its busiest
+    dimension. Of all splits in twentieths, the fastest.
+    """
+    orders = list(itertools.permutations(range(len(shape))))
+    grain = 20 if len(orders) > 1 else 1
+    cuts = np.array(list(itertools.combinations(range(grain + len(orders) - 1), len(orders) - 1)), dtype=np.int64)
+    cuts = cuts.reshape(len(cuts), len(orders) - 1)
+    edge = np.full((len(cuts), 1), grain + len(orders) - 1)
+    counts = np.diff(np.hstack([np.full((len(cuts), 1), -1), cuts, edge]), axis=1) - 1
+    seconds = np.zeros(len(counts))
+    for passed in range(len(shape)):
+        loads = np.zeros((len(counts), len(shape)))
+        for number, order in enumerate(orders):
+            dimension = order[passed]
+            moved = (shape[dimension] - 1) / math.prod(shape[other] for other in order[: passed + 1])
+            loads[:, dimension] += counts[:, number] * moved / widths[dimension]
+        seconds += loads.max(axis=1)
+    best = counts[int(np.argmin(seconds))]
+    return {order: count / grain for order, count in zip(orders, best.tolist(), strict=True) if count}
+
+
+def bucket(operation: str, shape: Sequence[int], widths: Sequence[float]) -> Schedule:
+    """Rings along one dimension after the other, parts of the data taking the dimensions in different orders.
+
+    ``widths`` are relative widths of the links of each dimension: wide dimensions get more of the data first.
+    """
+    ranks = math.prod(shape)
+    whole = ranks if operation == "all_gather" else 1
+    parts = [
+        _Part(order, turn, share / 2)
+        for order, share in _split(shape, widths).items()
+        for turn in (1, -1)
+    ]  # fmt: skip
+    steps: list[Step] = []
+    if operation != "all_gather":
+        steps += _together([list(_scatter(shape, number, part, whole)) for number, part in enumerate(parts)])
+    if operation != "reduce_scatter":
+        steps += _together([list(_gather(shape, number, part, whole)) for number, part in enumerate(parts)])
+    sizes = np.repeat([part.share * whole / ranks for part in parts], ranks)
+    return Schedule(operation, "bucket", ranks, tuple(steps), sizes, np.tile(np.arange(ranks), len(parts)))
+
+
+def _scatter(shape: Sequence[int], number: int, part: _Part, whole: int) -> Iterator[Step]:
+    """Reduce-scatter of one part: dimension by dimension, what is left shrinking by its size."""
+    for passed, dimension in enumerate(part.order):
+        moves = _neighbours(shape, part, passed, whole)
+        for step in range(shape[dimension] - 1):
+            yield Step(moves, True, partial(_block, shape, number, part, passed, step + 1))
+
+
+def _gather(shape: Sequence[int], number: int, part: _Part, whole: int) -> Iterator[Step]:
+    """All-gather of one part: the same dimensions backwards."""
+    for passed, dimension in reversed(list(enumerate(part.order))):
+        moves = _neighbours(shape, part, passed, whole)
+        for step in range(shape[dimension] - 1):
+            yield Step(moves, False, partial(_block, shape, number, part, passed, step))
+
+
+def _neighbours(shape: Sequence[int], part: _Part, passed: int, whole: int) -> Moves:
+    """Every rank to the next one along the dimension a part passes, with one block of what is left of it."""
+    dimension = part.order[passed]
+    ranks, stride, size = np.arange(math.prod(shape)), math.prod(shape[:dimension]), shape[dimension]
+    here = ranks // stride % size
+    target = ranks + ((here + part.turn) % size - here) * stride
+    share = part.share * whole / math.prod(shape[other] for other in part.order[: passed + 1])
+    return Moves(ranks, target, np.full(len(ranks), share))
+
+
+def _block(shape: Sequence[int], number: int, part: _Part, passed: int, behind: int) -> list[Indices]:
+    """Slots each rank sends: its own place in dimensions already passed, ``behind`` it in this one, any in the rest."""
+    ranks = np.arange(math.prod(shape))
+    first = np.full(len(ranks), number * len(ranks))
+    rest = np.zeros(1, dtype=np.int64)
+    for place, dimension in enumerate(part.order):
+        stride, size = math.prod(shape[:dimension]), shape[dimension]
+        here = ranks // stride % size
+        if place < passed:
+            first += here * stride
+        elif place == passed:
+            first += (here - part.turn * behind) % size * stride
+        else:
+            rest = (rest[:, None] + np.arange(size) * stride).ravel()
+    return list(first[:, None] + rest)
+
+
+def _together(parts: Sequence[Sequence[Step]]) -> list[Step]:
+    """Steps of several parts side by side: the first of each at once, then the second of each."""
+    merged: list[Step] = []
+    known: dict[tuple[int, ...], Moves] = {}
+    for steps in itertools.zip_longest(*parts):
+        present = [step for step in steps if step is not None]
+        key = tuple(id(step.moves) for step in present)
+        if key not in known:
+            known[key] = Moves(*(np.concatenate([getattr(step.moves, name) for step in present]) for name in _FIELDS))
+        merged.append(Step(known[key], present[0].adds, partial(_joined, present)))
+    return merged
+
+
+_FIELDS = ("source", "target", "share")
+
+
+def _joined(steps: Sequence[Step]) -> list[Indices]:
+    return [slots for step in steps for slots in step.slots()]
