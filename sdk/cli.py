@@ -137,6 +137,30 @@ def claims() -> None:
 
 
 @main.command()
+@click.argument("names", nargs=-1)
+@block_option
+@seed_option
+@click.option("--long", is_flag=True, help="Also the configurations that only the regression runs.")
+def sim(names: tuple[str, ...], block: str, seed: int | None, long: bool) -> None:
+    """Simulate blocks against golden and print one table; WAVES=1 writes FST files.
+
+    NAMES (or --block) are benches, `tensor.engine`, or one configuration of a bench, `tensor.engine:1a2b3c4d`.
+    """
+    from verif.simulate import run_benches
+    from verif.simulate import table as bench_table
+
+    chosen = names or (() if block == "all" else (block,))
+    rows = run_benches(chosen or None, seed=seed, long=long, console=CONSOLE)
+    CONSOLE.print(bench_table(rows))
+    failed = [row for row in rows if row.verdict != "pass"]
+    for row in failed:
+        for failure in row.failures:
+            CONSOLE.print(f"{row.block}: {failure}", highlight=False, markup=False)
+        CONSOLE.print(f"repeat with waves: {row.repeat}", highlight=False, markup=False)
+    sys.exit(1 if failed else 0)
+
+
+@main.command()
 @click.option("--block", default="all", show_default=True, help="Name of a bench, or all.")
 def bench(block: str) -> None:
     """Measure every figure beside its target."""
