@@ -13,6 +13,7 @@ one before it stopped.
 import ctypes
 import dataclasses
 import functools
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,10 @@ class Model:
             no_inline=tuple(no_inline),
         )
         self._library = _load(compiled(self.design.top, self.design.verilog, options, _driver(names)))
+        self.cycles = 0
+        """Cycles of all runs, reset included."""
+        self.seconds = 0.0
+        """Time all runs took."""
         self._handle: int | None = None
         self.power_on()
 
@@ -213,7 +218,10 @@ class Model:
             raise KeyError(f"{self.design.top} has no {', '.join(sorted(unknown))}: legal is {', '.join(legal)}")
         job = _Job(self, inputs or {}, expect or {}, stalls or {}, seed)
         job.wire(hold or {}, drive or {}, sample, limit)
+        started = time.perf_counter()
         result = job.execute(self._library, self._handle, resets, limit, idle, tail)
+        self.seconds += time.perf_counter() - started
+        self.cycles += result.cycles
         if check_protocol:
             job.check_protocol()
         return result

@@ -26,11 +26,14 @@ from cocotb_tools import runner as cocotb_runner
 
 from spec.results import BUILD
 from verif.harness.compile import Driver, Options, compiled
+from verif.harness.counts import Counts, load
 from verif.harness.design import Design, design_of
 from verif.tools import ToolError, iverilog
 
-LONGEST_RUN = 3600
-"""Seconds after which a simulation is taken for hung."""
+PERIOD = 2
+"""Clock period in steps of the simulator, as ``streams.start`` sets it; no block knows time, only cycles."""
+
+STEPS_PER_NS = 1000
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +43,7 @@ class Case:
     name: str
     seconds: float
     message: str = ""
+    cycles: int = 0
 
     @property
     def passed(self) -> bool:
@@ -57,8 +61,14 @@ class Report:
     log: Path
     junit: Path
     repeat: str
+    counts: Counts
     waves: Path | None = None
     coverage: Path | None = None
+
+    @property
+    def cycles(self) -> int:
+        """Clock cycles of all tests."""
+        return sum(case.cycles for case in self.cases)
 
     @property
     def passed(self) -> bool:
@@ -143,7 +153,8 @@ def run_cocotb(
         runner, trace = _icarus(design, folder, waves), None
     else:
         runner = _verilator(design, options or Options(), trace, points)
-    log, junit = folder / "log.txt", folder / "results.xml"
+    log, junit, tally = folder / "log.txt", folder / "results.xml", folder / "counts.json"
+    extra = {"COCOTB_ANSI_OUTPUT": "0", "SYSTOLA_COUNTS": str(tally), **(environment or {})}
     # cocotb's runner behaves differently below pytest (it exits); this is always the plain behaviour.
     below_pytest = os.environ.pop("PYTEST_CURRENT_TEST", None)
     try:
@@ -153,7 +164,7 @@ def run_cocotb(
             hdl_toplevel_lang="verilog",
             testcase=tests,
             seed=seed,
-            extra_env={"COCOTB_ANSI_OUTPUT": "0", "COCOTB_LOG_LEVEL": "INFO", **(environment or {})},
+            extra_env=extra,
             build_dir=folder,
             test_dir=folder,
             results_xml=str(junit),
@@ -165,8 +176,8 @@ def run_cocotb(
     finally:
         if below_pytest is not None:
             os.environ["PYTEST_CURRENT_TEST"] = below_pytest
-    cases = _read(junit)
-    return Report(cases, seed, time.monotonic() - started, log, junit, repeat_command(seed), trace, points)
+    seconds = time.monotonic() - started
+    return Report(_read(junit), seed, seconds, log, junit, repeat_command(seed), load(tally), trace, points)
 
 
 def _verilator(design: Design, options: Options, trace: Path | None, coverage: Path | None) -> Verilator:
@@ -202,5 +213,6 @@ def _read(junit: Path) -> tuple[Case, ...]:
         bad = next((child for child in element if child.tag in ("failure", "error")), None)
         message = "" if bad is None else (bad.get("message") or bad.get("error_msg") or (bad.text or "failed").strip())
         name = f"{element.get('classname')}.{element.get('name')}"
-        cases.append(Case(name, float(element.get("time") or 0), message))
+        cycles = round(float(element.get("sim_time_ns") or 0) * STEPS_PER_NS / PERIOD)
+        cases.append(Case(name, float(element.get("time") or 0), message, cycles))
     return tuple(cases)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spec.formats import FORMATS, BlockFormat, FloatFormat, IntFormat, ScaleFormat, format_named
+from verif.harness import counts
 from verif.harness.packing import Leaf, from_words, leaves, words_of
 
 SHOWN = 10
@@ -79,6 +80,7 @@ class Scoreboard:
         self.compared += min(len(ours), len(golden))
         differing = [index for index, pair in enumerate(zip(ours, golden, strict=False)) if pair[0] != pair[1]]
         surplus = len(ours) - len(golden)
+        counts.add(max(len(ours), len(golden)), len(differing) + abs(surplus))
         if not differing and not surplus:
             return
         lines = [f"{self.name}: {len(differing)} of {len(golden)} items differ"]
@@ -95,6 +97,7 @@ class Scoreboard:
         ours, golden = list(actual), list(expected)
         pairs = enumerate(zip(ours, golden, strict=False))
         lines = [f"  item {index}: rtl in cycle {a}, golden in cycle {b}" for index, (a, b) in pairs if a != b]
+        counts.add(0, len(lines) + abs(len(ours) - len(golden)))
         if lines or len(ours) != len(golden):
             head = f"{self.name}: {len(lines)} of {len(golden)} items at another cycle ({len(ours)} came)"
             raise MismatchError("\n".join([head, *lines[:SHOWN]]), max(1, len(lines)))
@@ -140,8 +143,10 @@ def _place(leaf: Leaf) -> str:
 def check_array(name: str, actual: npt.NDArray[Any], expected: npt.NDArray[Any], number: str | None = None) -> None:
     """Compare two arrays of bit patterns; the report names each differing element by its index."""
     if actual.shape != expected.shape:
+        counts.add(expected.size, expected.size)
         raise MismatchError(f"{name}: shape {actual.shape}, golden has {expected.shape}", 1)
     places = np.argwhere(actual != expected)
+    counts.add(expected.size, len(places))
     if not len(places):
         return
     lines = [f"{name}: {len(places)} of {expected.size} elements differ"]

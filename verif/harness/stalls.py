@@ -21,8 +21,8 @@ class Stall:
     def __post_init__(self) -> None:
         if not 0 <= self.probability < 1:
             raise ValueError(f"Stall.probability = {self.probability}: legal is 0 to less than 1")
-        if self.mask is not None and (not self.mask or all(self.mask)):
-            raise ValueError("Stall.mask: legal is a sequence with at least one 0, or nothing would ever move")
+        if self.mask is not None and not self.mask:
+            raise ValueError("Stall.mask = (): legal is at least one cycle")
 
     def pattern(self, rng: random.Random) -> Iterator[bool]:
         """Endless decisions, one a cycle."""
@@ -39,6 +39,9 @@ class Stall:
 
 NEVER = Stall()
 """Full speed: an item every cycle."""
+
+ALWAYS = Stall(mask=(1,))
+"""Nothing moves."""
 
 
 def random_stall(probability: float) -> Stall:

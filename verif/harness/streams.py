@@ -21,10 +21,8 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import Event, RisingEdge, Timer
 
+from verif.harness.runner import PERIOD
 from verif.harness.stalls import NEVER, Stall
-
-PERIOD = 2
-"""Clock period in steps of the simulator; no block knows time, only cycles."""
 
 
 class ProtocolError(AssertionError):
