@@ -1,0 +1,131 @@
+"""Parameters of NeuronLink: router, link layer and switch, and the layout of a packet's first flit.
+
+A flit is ``flit_bits`` of data with a ``first`` and a ``last`` mark. The data of a first flit is the header,
+:attr:`RouterConfig.header`, lowest field first; the rest of it and all later flits are the payload.
+"""
+
+import dataclasses
+
+from spec.parameters import Parameters, parameter, refuse
+from spec.topology import Torus
+
+
+def bits_for(largest: int) -> int:
+    """Bits that hold 0 to ``largest``; at least one."""
+    return max(1, largest.bit_length())
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RouterConfig(Parameters):
+    """One torus router and the chip's side of it. Both ends of every link are built from the same object.
+
+    Each of ``classes`` message classes (requests, responses) has ``channels`` virtual channels of its own at each port.
+    The first ``escape_channels`` of them are the two dateline classes (see :meth:`spec.topology.Torus.levels`);
+    the others serve adaptive packets only.
+    """
+
+    torus: Torus
+    flit_bits: int = parameter(128, unit="bits", low=8, high=2048, doc="data of a flit")
+    classes: int = parameter(1, unit="classes", low=1, high=4, doc="message classes that never wait for each other")
+    channels: int = parameter(4, unit="channels", low=1, high=16, doc="virtual channels of one message class")
+    escape_channels: int = parameter(4, unit="channels", low=1, high=16, doc="channels that obey the dateline")
+    depth: int = parameter(8, unit="flits", low=1, high=256, doc="buffer of one channel")
+    max_flits: int = parameter(8, unit="flits", low=1, high=255, doc="longest packet")
+    tag_bits: int = parameter(4, unit="bits", low=1, high=32, doc="field of the header the network carries untouched")
+
+    def check(self) -> None:
+        """Refuse what could deadlock or not hold a header."""
+        if self.escape_channels > self.channels:
+            raise refuse("RouterConfig", "escape_channels", self.escape_channels, f"1 to channels = {self.channels}")
+        rings = [self.torus.ring(d) and self.torus.sizes[d] > 1 for d in range(self.torus.dimensions)]
+        if any(rings) and self.escape_channels < 2:
+            raise refuse(
+                "RouterConfig", "escape_channels", self.escape_channels, "at least 2 where a dimension is a ring"
+            )
+        if self.header_bits > self.flit_bits:
+            raise refuse(
+                "RouterConfig", "flit_bits", self.flit_bits, f"at least {self.header_bits}, one header", "bits"
+            )
+
+    @property
+    def ports(self) -> int:
+        """Ports, the local one (port 0) included."""
+        return self.torus.ports
+
+    @property
+    def lanes(self) -> int:
+        """Virtual channels of a port over all message classes; lane ``class * channels + channel``."""
+        return self.classes * self.channels
+
+    @property
+    def lower_channels(self) -> int:
+        """Escape channels of dateline class 0: the first ones; the rest of the escape channels are class 1."""
+        return (self.escape_channels + 1) // 2
+
+    @property
+    def coordinate_bits(self) -> tuple[int, ...]:
+        """Width of a coordinate of each dimension."""
+        return tuple(bits_for(size - 1) for size in self.torus.sizes)
+
+    @property
+    def header(self) -> tuple[tuple[str, int], ...]:
+        """Name and width of the header's fields, lowest first."""
+        target = tuple((f"target_{d}", width) for d, width in enumerate(self.coordinate_bits))
+        source = tuple((f"source_{d}", width) for d, width in enumerate(self.coordinate_bits))
+        return (("kind", 2), *target, *source, ("flits", bits_for(self.max_flits)), ("tag", self.tag_bits))
+
+    @property
+    def header_bits(self) -> int:
+        """Width of the header."""
+        return sum(width for _, width in self.header)
+
+    @property
+    def field_offsets(self) -> dict[str, tuple[int, int]]:
+        """First bit and width of each field of the header."""
+        offsets, start = {}, 0
+        for name, width in self.header:
+            offsets[name] = (start, width)
+            start += width
+        return offsets
+
+    @property
+    def credit_bits(self) -> int:
+        """Width of a credit counter."""
+        return bits_for(self.depth)
+
+    @property
+    def multicast(self) -> bool:
+        """Whether packets may be multicast: each must fit in one buffer, from which its copies are read one by one."""
+        return self.max_flits <= self.depth
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LinkConfig(Parameters):
+    """The serial link between two chips: what one frame carries and how much may be under way."""
+
+    payload_bits: int = parameter(32, unit="bits", low=1, high=4096, doc="payload of one frame")
+    sequence_bits: int = parameter(
+        5, unit="bits", low=2, high=12, doc="sequence number; the window is one less than its range"
+    )
+    crc_bits: int = parameter(16, unit="bits", choices=(8, 16, 32), doc="check sum of a frame")
+    timeout: int = parameter(
+        64, unit="cycles", low=8, high=65535, doc="silence after which unacknowledged frames are sent again"
+    )
+    retries: int = parameter(
+        15, unit="retries", low=1, high=255, doc="replays without progress after which the link is dead"
+    )
+
+    @property
+    def window(self) -> int:
+        """Frames that may be under way: the depth of the replay buffer."""
+        return 1 << (self.sequence_bits - 1)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SwitchConfig(Parameters):
+    """NeuronSwitch: an input-queued crossbar with a queue for each output at every input."""
+
+    ports: int = parameter(16, unit="ports", low=2, high=144, doc="inputs and outputs")
+    cell_bits: int = parameter(32, unit="bits", low=1, high=2048, doc="payload of a cell")
+    depth: int = parameter(16, unit="cells", low=2, high=4096, doc="cells one queue holds")
+    iterations: int = parameter(4, unit="iterations", low=1, high=8, doc="rounds of iSLIP in a cycle")
