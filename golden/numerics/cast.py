@@ -71,7 +71,9 @@ def _to_float(entry: FloatFormat, values: F64, bits: Codes | None, saturate: boo
     exponent, kept = _kept(values, entry.exponent_min, entry.mantissa_bits, bits)
     # The significand's hidden bit, or its absence in a subnormal, and a carry out of it all count into the exponent.
     codes = (exponent - entry.exponent_min << entry.mantissa_bits) + kept
-    overflow = entry.max_finite if saturate or not entry.nan else entry.infinity_pattern or entry.nan_pattern
+    overflow = entry.infinity_pattern or entry.nan_pattern
+    if saturate or overflow is None:
+        overflow = entry.max_finite
     codes = np.where((codes > entry.max_finite) | np.isinf(values), overflow, codes)
     sign = 1 << (entry.width - 1)
     nan = sign if entry.nan_pattern is None else entry.nan_pattern

@@ -7,6 +7,7 @@ from amaranth.lib.wiring import In, Out
 
 from hdl.block import Block
 from hdl.numerics.layouts import PRODUCT_BITS, Fp32, Product
+from hdl.numerics.count import leading_zeros
 from hdl.numerics.pipeline import Pipeline
 from spec.formats import FP32
 from spec.numerics import AddConfig
@@ -14,12 +15,12 @@ from spec.numerics import AddConfig
 REGISTERS = {
     1: ("packed",),
     2: ("added", "packed"),
-    3: ("aligned", "half", "packed"),
-    4: ("aligned", "added", "half", "packed"),
-    5: ("compared", "aligned", "added", "half", "packed"),
-    6: ("compared", "aligned", "added", "half", "normalised", "packed"),
+    3: ("aligned", "counted", "packed"),
+    4: ("aligned", "added", "normalised", "packed"),
+    5: ("compared", "aligned", "added", "normalised", "packed"),
+    6: ("compared", "aligned", "added", "counted", "normalised", "packed"),
 }
-"""Cut points that hold a register, by latency."""
+"""Cut points that hold a register, by latency: the choices with the shallowest deepest stage."""
 
 GUARD_BITS = 3
 """Below the last kept bit: guard, round and sticky. Terms at most one place apart may cancel many bits but need only the
@@ -87,101 +88,87 @@ class Accumulate(Block):
         )
 
     def _align(self, m: Module, pipeline: Pipeline, behind: Any) -> Any:
-        """Shift the term with the smaller exponent to the larger, what falls out remembered in the sticky bit."""
+        """Shift the term with the smaller exponent to the larger, what falls out remembered in the lowest bit."""
         small = Signal(PRODUCT_BITS + GUARD_BITS)
         m.d.comb += small.eq(Mux(behind.swap, behind.addend << (GUARD_BITS - 1), behind.product << GUARD_BITS))
-        value, lost = small, C(0, 1)
+        value, lost = small, []
         steps = (len(small) - 1).bit_length()
         for index in reversed(range(steps)):
             shift = behind.distance[index]
-            lost |= shift & value[: 1 << index].any()
+            lost.append(shift & value[: 1 << index].any())
             shifted = Signal(len(small), name=f"right_{1 << index}")
             m.d.comb += shifted.eq(Mux(shift, value >> (1 << index), value))
             value = shifted
         beyond = behind.distance[steps:].any()
-        aligned = Signal(len(small))
-        sticky = Mux(beyond, small.any(), lost | value[0])
-        m.d.comb += aligned.eq(Cat(sticky, value[1:] & ~beyond.replicate(len(value) - 1)))
+        sticky = value[0] | Cat(lost).any() | (beyond & small.any())
         return pipeline.cut(
             "aligned",
             large=Mux(behind.swap, behind.product, behind.addend),
-            small=aligned,
+            small=Cat(sticky, value[1:] & ~beyond.replicate(len(value) - 1)),
             **_pick(behind, "exponent", "subtract", "sign", "infinite", "infinite_sign", "nan"),
         )
 
     def _add(self, m: Module, pipeline: Pipeline, behind: Any) -> Any:
-        """Magnitude and sign of the sum."""
+        """Magnitude of the sum, and its sign unless it is zero."""
         large = Cat(C(0, GUARD_BITS), behind.large)
-        total = Signal(SUM_BITS)
-        forward = Signal(signed(SUM_BITS))
+        small = behind.small
+        forward = Signal(SUM_BITS)
         backward = Signal(SUM_BITS)
         m.d.comb += [
-            total.eq(large + behind.small),
-            forward.eq(large - behind.small),
-            backward.eq(behind.small - large),
+            forward.eq(large + (small ^ behind.subtract.replicate(len(small))) + behind.subtract),
+            backward.eq(small - large),
         ]
-        magnitude = Mux(behind.subtract, Mux(forward[-1], backward, forward), total)
-        cancelled = behind.subtract & (forward == 0)
+        # Of a difference the carry says that it is not negative; of a sum it is the top bit.
+        negative = behind.subtract & ~forward[-1]
+        magnitude = Cat(Mux(negative, backward, forward)[:-1], forward[-1] & ~behind.subtract)
         return pipeline.cut(
             "added",
-            magnitude=magnitude[:SUM_BITS],
-            sign=Mux(
-                behind.infinite, behind.infinite_sign, (behind.sign ^ (behind.subtract & forward[-1])) & ~cancelled
-            ),
-            **_pick(behind, "exponent", "infinite", "nan"),
+            magnitude=magnitude,
+            sign=Mux(behind.infinite, behind.infinite_sign, behind.sign ^ negative),
+            **_pick(behind, "subtract", "exponent", "infinite", "nan"),
         )
 
     def _normalise(self, m: Module, pipeline: Pipeline, behind: Any) -> Any:
         """Shift left until the top bit is 1 or the exponent is the smallest one."""
-        value, exponent = behind.magnitude, behind.exponent
-        steps = (SUM_BITS - 1).bit_length()
-        # The shift is limited by the exponent; ``free`` once the exponent is known to exceed what is left to shift.
-        free = exponent[steps:].any()
-        shifts: list[Any] = []
-        for index in reversed(range(steps)):
-            shift = Signal(name=f"shift_{1 << index}")
-            shifted = Signal(SUM_BITS, name=f"left_{1 << index}")
-            m.d.comb += shift.eq(~value[SUM_BITS - (1 << index) :].any() & (free | exponent[index]))
-            m.d.comb += shifted.eq(Mux(shift, value << (1 << index), value))
-            free |= exponent[index] & ~shift
-            value = shifted
-            shifts.insert(0, shift)
-            if index == 3:
-                half = pipeline.cut(
-                    "half",
-                    value=value,
-                    exponent=exponent,
-                    free=free,
-                    shifts=Cat(shifts),
-                    **_pick(behind, "sign", "infinite", "nan"),
-                )
-                value, exponent, free = half.value, half.exponent, half.free
-                shifts = list(half.shifts)
+        magnitude, exponent = behind.magnitude, behind.exponent
+        # A mark where the exponent would become the smallest one stops the count there.
+        mark = Signal(SUM_BITS)
+        m.d.comb += mark.eq(C(1 << SUM_BITS >> 1, SUM_BITS) >> exponent)
+        behind = pipeline.cut(
+            "counted",
+            magnitude=magnitude,
+            shift=leading_zeros(m, magnitude | mark),
+            exponent=exponent,
+            sign=behind.sign & (magnitude.any() | behind.infinite | ~behind.subtract),
+            **_pick(behind, "infinite", "nan"),
+        )
+        field = Signal(signed(10))  # the result's, if its top bit is 1
+        excess = Signal(signed(10))
+        m.d.comb += [field.eq((behind.exponent + 1) - behind.shift), excess.eq((behind.exponent - 254) - behind.shift)]
         return pipeline.cut(
             "normalised",
-            value=value,
-            exponent=(exponent + 1 - Cat(shifts))[:9],
-            **_pick(half, "sign", "infinite", "nan"),
+            value=(behind.magnitude << behind.shift)[:SUM_BITS],
+            field=field[: FP32.exponent_bits],
+            infinite=behind.infinite | ~excess[-1],
+            **_pick(behind, "sign", "nan"),
         )
 
     def _pack(self, m: Module, pipeline: Pipeline, behind: Any) -> Any:
         """Round to nearest even and put the special values in place."""
-        value = behind.value
-        hidden = value[-1]
-        kept = value[GUARD_BITS + 1 : -1]
-        guard, rest = value[GUARD_BITS], value[:GUARD_BITS].any()
-        overflow = hidden & (behind.exponent[-1] | behind.exponent[:8].all())
+        hidden = behind.value[-1]
+        kept = behind.value[GUARD_BITS + 1 : -1]
+        guard, rest = behind.value[GUARD_BITS], behind.value[:GUARD_BITS].any()
         # One increment carries from the mantissa into the exponent: subnormal to normal, largest number to infinity.
         rounded = Signal(FP32.width - 1)
-        m.d.comb += rounded.eq(Cat(kept, behind.exponent[:8] & hidden.replicate(8)) + (guard & (rest | kept[0])))
-        infinite = behind.infinite | overflow
-        special = infinite | behind.nan
+        field = behind.field & hidden.replicate(FP32.exponent_bits)
+        m.d.comb += rounded.eq(Cat(kept, field) + (guard & (rest | kept[0])))
+        special = behind.infinite | behind.nan
+        mantissa = rounded[: FP32.mantissa_bits] & ~special.replicate(FP32.mantissa_bits)
         result = Signal(Fp32)
         m.d.comb += [
             result.sign.eq(behind.sign & ~behind.nan),
-            result.exponent.eq(rounded[FP32.mantissa_bits :] | special.replicate(8)),
-            result.mantissa.eq(rounded[: FP32.mantissa_bits] & ~special.replicate(FP32.mantissa_bits)),
-            result.mantissa[-1].eq((rounded[FP32.mantissa_bits - 1] & ~special) | behind.nan),
+            result.exponent.eq(rounded[FP32.mantissa_bits :] | special.replicate(FP32.exponent_bits)),
+            result.mantissa.eq(Cat(mantissa[:-1], mantissa[-1] | behind.nan)),
         ]
         return pipeline.cut("packed", result=result).result
 

@@ -71,7 +71,7 @@ class ExactProduct(Block):
         m.d.comb += [
             product.eq(behind.rest),
             product.significand.eq(Mux(above, behind.total, behind.total << 1)),
-            product.exponent.eq(behind.rest.exponent + above),
+            product.exponent.eq(Mux(above, behind.rest.exponent + 1, behind.rest.exponent)),
         ]
         m.d.comb += self.product.eq(pipeline.cut("normalised", product=product).product)
         return m
