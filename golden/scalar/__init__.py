@@ -1,0 +1,1 @@
+"""Scalar engine: functions by piecewise polynomials, activation, and their costs."""

@@ -1,0 +1,128 @@
+"""Instructions of the scalar engine, bit for bit, and their cycles.
+
+Operands and results are codes, ``[rows, lanes]`` unsigned integers as they lie in memory (``golden.numerics.codes``);
+accumulators are ``[lanes]`` float32. Order of operations: cast in, multiply, add, function, accumulate, cast out.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.numerics import arithmetic, codes
+from golden.numerics.cast import encode
+from golden.scalar.functions import evaluate
+from spec.scalar import LENGTH_MAX, OPCODES, REDUCE_COMMANDS, ScalarConfig
+
+Codes = codes.Codes
+F32 = npt.NDArray[np.float32]
+Constant = float | npt.NDArray[np.float32]
+
+NO_BIAS = -0.0
+"""Adding it changes no number, not even -0."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Instruction:
+    """One instruction. ``scale`` and ``bias``: one number, or a float32 array of one per lane."""
+
+    opcode: str = "activation"
+    function: str = "copy"
+    input_format: str = "fp32"
+    output_format: str = "fp32"
+    length: int
+    scale: Constant = 1.0
+    bias: Constant = NO_BIAS
+    alpha: float = 0.0
+    reduce: str = "idle"
+    saturate: bool = False
+
+
+def error_of(config: ScalarConfig, instruction: Instruction) -> str:
+    """The status an instruction ends with: ``done``, or the first field that is wrong, in the order of ``STATUS``."""
+    if instruction.opcode not in OPCODES:
+        return "bad_opcode"
+    if instruction.opcode == "activation" and instruction.function not in config.functions:
+        return "bad_function"
+    if instruction.opcode != "read_accumulator" and instruction.input_format not in config.formats:
+        return "bad_input_format"
+    if instruction.output_format not in config.formats:
+        return "bad_output_format"
+    if not 0 < instruction.length <= LENGTH_MAX:
+        return "bad_length"
+    return "done"
+
+
+def values(format_name: str, rows: Codes) -> F32:
+    """The operand in fp32: one rounding for int32 and uint32, exact for everything else."""
+    return codes.decode(format_name, rows).astype(np.float32)
+
+
+class ScalarEngine:
+    """The engine's state, its accumulators, and one method that executes an instruction."""
+
+    def __init__(self, config: ScalarConfig) -> None:
+        self.config = config
+        self.accumulators = np.zeros(config.lanes, np.float32)
+
+    def execute(self, instruction: Instruction, operand: Codes | None = None) -> tuple[Codes, str]:
+        """``(results [rows, lanes], status)``. ``operand``: codes, ``[length, lanes]``."""
+        status = error_of(self.config, instruction)
+        target = instruction.output_format
+        if status != "done":
+            return np.empty((0, self.config.lanes), np.uint32), status
+        if instruction.opcode == "read_accumulator":
+            return self._encode(instruction, self.accumulators[None]), status
+        assert operand is not None
+        if instruction.opcode == "tensor_copy" and instruction.input_format == target:
+            result = np.asarray(operand)
+            self._reduce(instruction, values(target, operand))
+            return result, status
+        y = values(instruction.input_format, operand)
+        if instruction.opcode != "tensor_copy":
+            y = arithmetic.multiply(y, np.asarray(instruction.scale, np.float32))
+            y = arithmetic.add(y, np.asarray(instruction.bias, np.float32))
+        if instruction.opcode == "activation":
+            y = evaluate(instruction.function, y, instruction.alpha)
+        y = arithmetic.canonical(y)
+        self._reduce(instruction, y)
+        return self._encode(instruction, y), status
+
+    def _encode(self, instruction: Instruction, y: F32) -> Codes:
+        return encode(instruction.output_format, y, saturate=instruction.saturate)
+
+    def _reduce(self, instruction: Instruction, y: F32) -> None:
+        if instruction.reduce in ("reset", "reset_reduce"):
+            self.accumulators = np.zeros(self.config.lanes, np.float32)
+        if instruction.reduce in ("reduce", "reset_reduce"):
+            for row in y:
+                self.accumulators = arithmetic.add(self.accumulators, row)
+
+
+def rows_of(instruction: Instruction) -> int:
+    """Rows of results."""
+    return 1 if instruction.opcode == "read_accumulator" else instruction.length
+
+
+def cycles(config: ScalarConfig, program: Sequence[Instruction]) -> list[int]:
+    """Cycle of each instruction's last result when streams never stall, counted from the edge that takes the first.
+
+    Instructions are issued back to back: an instruction of N rows occupies the engine for N cycles. A row of constants
+    (one for each of scale and bias that is per lane) and a refused instruction take a cycle of the decoder, which works
+    ahead by one instruction.
+    """
+    assert set(REDUCE_COMMANDS) >= {instruction.reduce for instruction in program}
+    ends = []
+    decoded, free = 0, 0
+    for instruction in program:
+        constants = sum(np.ndim(value) > 0 for value in (instruction.scale, instruction.bias))
+        start = max(decoded + 1 + constants, free)
+        if error_of(config, instruction) != "done":
+            ends.append(start)
+            decoded = start
+            continue
+        free = start + rows_of(instruction)
+        decoded = start
+        ends.append(free - 1 + config.latency)
+    return ends

@@ -1,0 +1,1 @@
+"""Proof of the scalar engine: references, generated tables, benches."""
