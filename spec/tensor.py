@@ -1,9 +1,49 @@
 """Parameters of the tensor engine: the systolic array, its stationary loader and its PSUM."""
 
 import dataclasses
+import enum
 
 from spec.formats import FLOATS, FP32, SIGNIFICAND_BITS
-from spec.parameters import Parameters, parameter, refuse
+from spec.parameters import Parameters, lookup, parameter, refuse
+
+OPERAND_CODES: dict[str, int] = {name: code for code, name in enumerate(FLOATS)}
+"""Code of each operand format in an instruction: the same number on every machine, whether it has the format or not."""
+
+OPERAND_CODE_BITS = 4
+"""Width of the format field; its spare codes are unknown formats."""
+
+
+def operand_code(name: str) -> int:
+    """The code of the format called ``name``; an unknown name is refused with the list of known ones."""
+    code: int = lookup("operand format", OPERAND_CODES, name)
+    return code
+
+
+class Operation(enum.IntEnum):
+    """What an instruction asks for."""
+
+    LOAD_STATIONARY = 0
+    MATMUL = 1
+
+
+class Status(enum.IntEnum):
+    """Outcome of one instruction; of several errors the one listed first is reported.
+
+    A refused instruction changes nothing but the stationary's state, which a refused load leaves empty. It still takes
+    as many operands as its ``columns`` field names, and drops them, so that the operands of the next one follow.
+    """
+
+    OK = 0
+    FORMAT = 1
+    """The operand format is unknown or not built in."""
+    COLUMNS = 2
+    """No column, or more than the array (load) or one matmul (:attr:`TensorConfig.moving_columns`) takes."""
+    ADDRESS = 3
+    """The result would lie outside its PSUM bank, or outside PSUM."""
+    STATIONARY = 4
+    """There is no stationary: none was loaded since reset, or the load before was refused."""
+    UNWRITTEN = 5
+    """Accumulation onto a location that no matmul has overwritten since reset."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,6 +102,19 @@ class TensorConfig(Parameters):
         source="aws-neuron-sdk, trainium_inferentia2_arch: 2 KiB = 512 fp32",
     )
 
+    whole_psum: bool = parameter(
+        False,
+        choices=(False, True),
+        doc="one matmul may cross banks and fill all of PSUM",
+        source="aws-neuron-sdk, trainium3_arch",
+    )
+    hop_columns: int = parameter(
+        8, unit="columns/cycle", low=1, high=512, doc="columns a moving operand passes a cycle on its way along a row"
+    )
+    queue_depth: int = parameter(
+        64, unit="instructions", low=2, high=1024, doc="instructions accepted whose status is not yet taken"
+    )
+
     def check(self) -> None:
         """Refuse loads wider than the array."""
         if self.load_columns > self.columns:
@@ -69,10 +122,57 @@ class TensorConfig(Parameters):
 
     @property
     def bank_depth(self) -> int:
-        """fp32 values one bank holds per partition: the most columns one matmul can move."""
+        """fp32 values one bank holds per partition."""
         return self.psum_bank_bytes * 8 // FP32.width
+
+    @property
+    def psum_depth(self) -> int:
+        """fp32 values PSUM holds per partition; address = bank * bank_depth + offset."""
+        return self.psum_banks * self.bank_depth
+
+    @property
+    def moving_columns(self) -> int:
+        """Most columns one matmul moves: one bank, or all of PSUM."""
+        return self.psum_depth if self.whole_psum else self.bank_depth
+
+    @property
+    def columns_bits(self) -> int:
+        """Width of an instruction's ``columns`` field: every legal count, and as many illegal ones, can be said."""
+        return max(self.moving_columns, self.columns).bit_length() + 1
+
+    @property
+    def operand_bits(self) -> int:
+        """Width of one operand at the edge of the array: the widest format as it lies in memory."""
+        return max(FLOATS[name].storage for name in self.formats)
+
+    @property
+    def hops(self) -> int:
+        """Groups of ``hop_columns`` columns in a row."""
+        return -(-self.columns // self.hop_columns)
 
     @property
     def load_cycles(self) -> int:
         """Cycles one stationary load takes."""
         return -(-self.columns // self.load_columns)
+
+    @property
+    def latency(self) -> int:
+        """Cycles from taking a moving column to the status of the matmul that ends with it.
+
+        One to write the column's skew memory, one to read it, one to decode; a hop for every group of columns; the
+        product; one add per row; the add in PSUM; one to write PSUM and count the instruction as done.
+        """
+        return 3 + self.hops + self.multiply_stages + self.rows * self.add_stages + self.add_stages
+
+    @property
+    def accumulate_distance(self) -> int:
+        """Cycles after which a PSUM location that was written can be accumulated onto: read, add, write."""
+        return self.add_stages + 2
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DelayConfig(Parameters):
+    """A delay line in memory."""
+
+    width: int = parameter(unit="bits", low=1, high=1 << 16, doc="what it delays")
+    depth: int = parameter(unit="cycles", low=2, high=1 << 12, doc="longest delay")

@@ -1,0 +1,1 @@
+"""The tensor engine as numbers: values bit for bit, cycles exactly."""

@@ -1,0 +1,86 @@
+"""The systolic array: rows, the skew before them and the alignment behind them."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.lib.wiring import In, Out, Signature
+
+from hdl.block import Block, place
+from hdl.tensor.delay import Delay
+from hdl.tensor.layouts import column_token, row_control
+from hdl.tensor.row import Row
+from spec.formats import FP32
+from spec.tensor import DelayConfig, TensorConfig
+
+EDGE_DELAY = 2
+"""Cycles from an operand's arrival to row 0: the shortest delay line."""
+
+
+class Array(Block):
+    """``rows`` x ``columns`` processing elements, free-running: one moving column and one stationary group a cycle.
+
+    ``control`` says what ``moving`` and ``stationary`` hold in this cycle. The column's ``token`` appears
+    ``1 + hops + multiply_stages + rows * add_stages`` cycles later, its ``sums``, all columns at once, in the cycle
+    after that. Reset invalidates everything in flight.
+    """
+
+    config: TensorConfig
+
+    def __init__(self, config: TensorConfig) -> None:
+        ports = {
+            "control": In(row_control(config)),
+            "moving": In(config.rows * config.operand_bits),
+            "stationary": In(config.load_columns * config.rows * config.operand_bits),
+            "token": Out(column_token(config)),
+            "sums": Out(config.columns * FP32.width),
+        }
+        super().__init__(config, Signature(ports))
+
+    def elaborate(self, platform: Any) -> Module:
+        """Rows from top to bottom."""
+        m = Module()
+        config = self.config
+        above: Any = Const(0, config.columns * FP32.width)
+        control: Any = self._later(m, "control", self.control, EDGE_DELAY)
+        for index in range(config.rows):
+            row = Row(config)
+            m.submodules[f"row_{index}"] = place(row, platform)
+            self._skew(m, platform, index, row)
+            m.d.comb += [row.control.eq(control), row.above.eq(above)]
+            above, control = row.below, row.control_below
+        self._align(m, above)
+        token = self._later(m, "token", control.column, config.multiply_stages + config.hops - 1)
+        m.d.comb += self.token.eq(token)
+        return m
+
+    def _skew(self, m: Module, platform: Any, index: int, row: Row) -> None:
+        """Delay the operands of a row as long as partial sums take to come down to it."""
+        config = self.config
+        bits, lanes = config.operand_bits, range(config.load_columns)
+        stationary = [self.stationary.word_select(lane * config.rows + index, bits) for lane in lanes]
+        operands = Cat(self.moving.word_select(index, bits), stationary)
+        longest = EDGE_DELAY + (config.rows - 1) * config.add_stages
+        delay = Delay(DelayConfig(width=len(operands), depth=longest))
+        m.submodules[f"skew_{index}"] = place(delay, platform)
+        m.d.comb += [
+            delay.input.eq(operands),
+            delay.length.eq(EDGE_DELAY + index * config.add_stages),
+            Cat(row.moving, row.stationary).eq(delay.output),
+        ]
+
+    def _align(self, m: Module, sums: Any) -> None:
+        """Delay the first hops of the bottom row until the last one has come."""
+        config = self.config
+        late = []
+        for hop in range(config.hops):
+            start, end = hop * config.hop_columns, min(config.columns, (hop + 1) * config.hop_columns)
+            part = sums[start * FP32.width : end * FP32.width]
+            late.append(self._later(m, f"sums_hop_{hop}", part, config.hops - 1 - hop))
+        m.d.comb += self.sums.eq(Cat(late))
+
+    def _later(self, m: Module, name: str, what: Any, cycles: int) -> Any:
+        for cycle in range(cycles):
+            following = Signal(what.shape(), name=f"{name}_{cycle}")
+            m.d.sync += following.eq(what)
+            what = following
+        return what

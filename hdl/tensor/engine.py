@@ -1,0 +1,106 @@
+"""The tensor engine."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import In, Out, Signature, connect, flipped
+
+from hdl.block import Block, place
+from hdl.tensor.array import Array
+from hdl.tensor.layouts import (
+    COUNTERS,
+    STATUS,
+    column_layout,
+    group_layout,
+    read_layout,
+    request_layout,
+    result_layout,
+)
+from hdl.tensor.psum import Psum
+from hdl.tensor.sequencer import Sequencer
+from hdl.tensor.written import WrittenMap
+from spec.tensor import TensorConfig
+
+
+class TensorEngine(Block):
+    """Matrix products: ``psum[m, n] = (psum[m, n] +) sum over k of stationary[k, m] * moving[k, n]``, k ascending.
+
+    ========================  =================================================================================
+    ``requests``              ``load_stationary`` and ``matmul``, see :class:`hdl.tensor.sequencer.Sequencer`
+    ``stationary``            operands of the loads, ``load_columns`` columns of ``rows`` elements a cycle
+    ``moving``                operands of the matmuls, one column of ``rows`` elements a cycle
+    ``status``                one for each instruction, in order; a matmul's result can be read once it is given
+    ``reads``, ``results``    reads of PSUM: one location, all columns of the array, and whether it was written
+    ``counters``              cycles with a moving column, without one, and held
+    ========================  =================================================================================
+
+    Every stream may pause at any time. A matmul takes one cycle a column, back to back with the one before, and its
+    status follows ``config.latency`` cycles after its last column. Rows that a product does not need get +0 as
+    stationary and -0 as moving operands: their product, -0, changes no sum.
+
+    Reset drops what is in flight. PSUM then counts as never written.
+    """
+
+    config: TensorConfig
+
+    def __init__(self, config: TensorConfig) -> None:
+        ports = {
+            "requests": In(stream.Signature(request_layout(config))),
+            "stationary": In(stream.Signature(group_layout(config))),
+            "moving": In(stream.Signature(column_layout(config))),
+            "status": Out(stream.Signature(STATUS)),
+            "reads": In(stream.Signature(read_layout(config))),
+            "results": Out(stream.Signature(result_layout(config))),
+            "counters": Out(COUNTERS),
+        }
+        super().__init__(config, Signature(ports))
+
+    def elaborate(self, platform: Any) -> Module:
+        """Connect sequencer, array and PSUM."""
+        m = Module()
+        sequencer, array = Sequencer(self.config), Array(self.config)
+        psum, written = Psum(self.config), WrittenMap(self.config)
+        m.submodules.sequencer = place(sequencer, platform)
+        m.submodules.array = place(array, platform)
+        m.submodules.psum = place(psum, platform)
+        m.submodules.written = place(written, platform)
+
+        connect(m, flipped(self.requests), sequencer.requests)
+        connect(m, sequencer.status, flipped(self.status))
+        m.d.comb += [
+            sequencer.stationary_valid.eq(self.stationary.valid),
+            self.stationary.ready.eq(sequencer.stationary_ready),
+            sequencer.moving_valid.eq(self.moving.valid),
+            self.moving.ready.eq(sequencer.moving_ready),
+            array.control.eq(sequencer.control),
+            array.stationary.eq(self.stationary.payload),
+            array.moving.eq(self.moving.payload),
+            psum.token.eq(array.token),
+            psum.sums.eq(array.sums),
+            sequencer.done.eq(psum.done),
+            written.start.eq(sequencer.start),
+            written.columns.eq(sequencer.columns),
+            written.mark.eq(sequencer.mark),
+            sequencer.all_written.eq(written.all_written),
+            self.counters.eq(sequencer.counters),
+        ]
+        self._read(m, psum, written)
+        return m
+
+    def _read(self, m: Module, psum: Psum, written: WrittenMap) -> None:
+        """Reads of PSUM, each with its bit of the map; Psum offers one result at a time, so one bit is kept."""
+        bit = Signal()
+        m.d.comb += [
+            psum.reads.valid.eq(self.reads.valid),
+            psum.reads.payload.offset.eq(self.reads.payload.offset),
+            psum.reads.payload.bank.eq(self.reads.payload.bank),
+            self.reads.ready.eq(psum.reads.ready),
+            written.location.eq(self.reads.payload),
+            self.results.valid.eq(psum.data.valid),
+            self.results.payload.values.as_value().eq(psum.data.payload),
+            self.results.payload.written.eq(bit),
+            psum.data.ready.eq(self.results.ready),
+        ]
+        with m.If(self.reads.valid & self.reads.ready):
+            m.d.sync += bit.eq(written.one_written)

@@ -1,0 +1,108 @@
+"""One row of the array: decoders at its left edge, then its processing elements."""
+
+from typing import Any
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out, Signature
+
+from hdl.block import Block, place
+from hdl.numerics import Decode, Operand
+from hdl.tensor.layouts import row_control
+from hdl.tensor.processing_element import ProcessingElement
+from spec.formats import FP32
+from spec.numerics import DecodeConfig
+from spec.tensor import TensorConfig
+
+
+class Row(Block):
+    """``columns`` processing elements that share a moving operand.
+
+    ``moving`` and ``stationary`` hold elements as they lie in memory; ``control`` says what they are in the cycle they
+    come. A moving operand reaches the columns of hop ``h`` (``hop_columns`` columns) ``1 + h`` cycles later, a
+    stationary operand and a swap after ``h`` cycles. So the partial sum of column ``m`` is expected at ``above``
+    ``1 + h + multiply_stages`` cycles after the operand, and leaves at ``below`` ``add_stages`` later.
+    ``control_below`` is ``control`` of ``add_stages`` cycles ago: what the next row needs. Free-running.
+    """
+
+    config: TensorConfig
+
+    def __init__(self, config: TensorConfig) -> None:
+        ports = {
+            "control": In(row_control(config)),
+            "control_below": Out(row_control(config)),
+            "moving": In(config.operand_bits),
+            "stationary": In(config.load_columns * config.operand_bits),
+            "above": In(config.columns * FP32.width),
+            "below": Out(config.columns * FP32.width),
+        }
+        super().__init__(config, Signature(ports))
+
+    def elaborate(self, platform: Any) -> Module:
+        """Decode once, then hand from hop to hop."""
+        m = Module()
+        config, control = self.config, self.control
+        passed = control
+        for stage in range(config.add_stages):
+            following = Signal(row_control(config), name=f"control_{stage}")
+            m.d.sync += following.eq(passed)
+            passed = following
+        m.d.comb += self.control_below.eq(passed)
+
+        moving = Signal(Operand)
+        decoded = self._decode(m, "moving", self.moving, control.select, platform)
+        with m.If(control.column.valid):  # bubbles leave the operands where they are: nothing behind them toggles
+            m.d.sync += moving.eq(decoded)
+        load = Signal(self._load_layout())
+        m.d.comb += [load.valid.eq(control.load), load.group.eq(control.load_group)]
+        for lane in range(config.load_columns):
+            name = f"stationary_{lane}"
+            decoded = self._decode(
+                m, name, self.stationary.word_select(lane, config.operand_bits), control.load_select, platform
+            )
+            m.d.comb += load.operands[lane].eq(decoded)
+        swap = control.swap
+
+        for hop in range(config.hops):
+            if hop:
+                moving, load, swap = (self._hop(m, hop, what) for what in (moving, load, swap))
+            self._elements(m, platform, hop, moving, load, swap)
+        return m
+
+    def _load_layout(self) -> data.StructLayout:
+        operands = data.ArrayLayout(Operand, self.config.load_columns)
+        group = range(max(2, self.config.load_cycles))
+        return data.StructLayout({"valid": 1, "group": group, "operands": operands})
+
+    def _decode(self, m: Module, name: str, code: Any, select: Any, platform: Any) -> Any:
+        decoder = Decode(DecodeConfig(formats=self.config.formats))
+        m.submodules[f"decode_{name}"] = place(decoder, platform)
+        m.d.comb += decoder.code.eq(code)
+        if len(self.config.formats) > 1:
+            m.d.comb += decoder.select.eq(select)
+        return decoder.operand
+
+    def _hop(self, m: Module, hop: int, what: Any) -> Any:
+        following = Signal(what.shape(), name=f"hop_{hop}")
+        m.d.sync += following.eq(what)
+        return following
+
+    def _elements(self, m: Module, platform: Any, hop: int, moving: Any, load: Any, swap: Any) -> None:
+        config = self.config
+        end = min(config.columns, (hop + 1) * config.hop_columns)
+        loads: dict[int, Signal] = {}
+        for column in range(hop * config.hop_columns, end):
+            group, lane = divmod(column, config.load_columns)
+            if group not in loads:
+                loads[group] = Signal(name=f"load_group_{group}_hop_{hop}")
+                m.d.comb += loads[group].eq(load.valid & (load.group == group))
+            element = ProcessingElement(config)
+            m.submodules[f"element_{column}"] = place(element, platform)
+            m.d.comb += [
+                element.moving.eq(moving),
+                element.stationary.eq(load.operands[lane]),
+                element.load.eq(loads[group]),
+                element.swap.eq(swap),
+                element.above.as_value().eq(self.above.word_select(column, FP32.width)),
+                self.below.word_select(column, FP32.width).eq(element.below),
+            ]

@@ -1,0 +1,228 @@
+"""Control of the tensor engine: takes instructions, feeds the array, keeps PSUM safe, reports."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import In, Out, Signature
+
+from hdl.block import Block
+from hdl.tensor.layouts import COUNTERS, STATUS, address_layout, request_layout, row_control
+from spec.tensor import OPERAND_CODES, Operation, Status, TensorConfig
+
+
+class Sequencer(Block):
+    """Takes at most one instruction a cycle, in order, and gives one status for each, in the same order.
+
+    A load runs beside the matmul before it, so the stationary for the next matmul is ready when that one ends. A load
+    is taken once the load before takes its last operands and the matmul that uses the stationary before has begun; a
+    matmul once the one before takes its last column. Its first column waits for its stationary, and any column that
+    accumulates waits until its location is not in flight; nothing else ever waits, except for the operands and for room
+    in the queue of statuses. :func:`golden.tensor.program.timing` states all of it in cycles.
+
+    A refused instruction takes its operands and drops them. ``control`` describes the operands that are taken in the
+    same cycle. ``done`` counts a matmul as complete; loads are complete when their last operands are taken.
+    Reset forgets every instruction taken.
+    """
+
+    config: TensorConfig
+
+    def __init__(self, config: TensorConfig) -> None:
+        ports = {
+            "requests": In(stream.Signature(request_layout(config))),
+            "status": Out(stream.Signature(STATUS)),
+            "stationary_valid": In(1),
+            "stationary_ready": Out(1),
+            "moving_valid": In(1),
+            "moving_ready": Out(1),
+            "control": Out(row_control(config)),
+            "done": In(1),
+            "start": Out(address_layout(config)),
+            "columns": Out(range(config.moving_columns + 1)),
+            "mark": Out(1),
+            "all_written": In(1),
+            "counters": Out(COUNTERS),
+        }
+        super().__init__(config, Signature(ports))
+
+    def elaborate(self, platform: Any) -> Module:
+        """Judge, load, multiply, report."""
+        m = Module()
+        request = self.requests.payload
+        self.taken = self.requests.valid & self.requests.ready
+        self.loading = request.operation == Operation.LOAD_STATIONARY
+        self.room = Signal()
+        self.verdict = Signal(Status)
+        self.select = Signal(self.control.select.shape())
+        self.swap_pending, self.swap_now = Signal(), Signal()
+
+        fresh = self._judge(m)
+        load_free, load_active, loaded = self._load(m)
+        matmul_free = self._multiply(m, fresh, load_active)
+        blocked = self.swap_pending & ~self.swap_now
+        m.d.comb += self.requests.ready.eq(self.room & Mux(self.loading, load_free & ~blocked, matmul_free))
+        self._report(m, loaded)
+        return m
+
+    def _judge(self, m: Module) -> Signal:
+        """The verdict on the instruction offered, and the state it depends on: is there a stationary, is it unused."""
+        config, request = self.config, self.requests.payload
+        known, exists, fresh = Signal(), Signal(), Signal()
+        with m.Switch(request.format):
+            for position, name in enumerate(config.formats):
+                with m.Case(OPERAND_CODES[name]):
+                    m.d.comb += [known.eq(1), self.select.eq(position)]
+
+        most = Mux(self.loading, config.columns, config.moving_columns)
+        inside = (request.bank < config.psum_banks) & (request.offset < config.bank_depth)
+        end = request.offset + request.columns
+        if config.whole_psum:
+            # The bank's first address is its number followed by zeros: depths are powers of two.
+            end = Cat(request.offset[:-1], request.bank) + request.columns
+            inside &= end <= config.psum_depth
+        else:
+            inside &= end <= config.bank_depth
+        m.d.comb += [
+            self.start.offset.eq(request.offset),
+            self.start.bank.eq(request.bank),
+            self.columns.eq(request.columns),
+            self.mark.eq(self.taken & ~self.loading & (self.verdict == Status.OK)),
+        ]
+        with m.If(~known):
+            m.d.comb += self.verdict.eq(Status.FORMAT)
+        with m.Elif((request.columns == 0) | (request.columns > most)):
+            m.d.comb += self.verdict.eq(Status.COLUMNS)
+        with m.Elif(~self.loading & ~inside):
+            m.d.comb += self.verdict.eq(Status.ADDRESS)
+        with m.Elif(~self.loading & ~exists):
+            m.d.comb += self.verdict.eq(Status.STATIONARY)
+        with m.Elif(~self.loading & request.accumulate & ~self.all_written):
+            m.d.comb += self.verdict.eq(Status.UNWRITTEN)
+        with m.Else():
+            m.d.comb += self.verdict.eq(Status.OK)
+
+        with m.If(self.taken & self.loading):
+            m.d.sync += [exists.eq(self.verdict == Status.OK), fresh.eq(self.verdict == Status.OK)]
+        with m.Elif(self.mark):
+            m.d.sync += fresh.eq(0)
+        return fresh
+
+    def _load(self, m: Module) -> tuple[Any, Signal, Any]:
+        """Take groups of columns. Returns whether it can begin anew, whether it is at work, and when a load is done."""
+        config, request, control = self.config, self.requests.payload, self.control
+        active, drop = Signal(name="load_active"), Signal(name="load_drop")
+        left = Signal(config.columns_bits, name="load_left")
+        group = Signal(control.load_group.shape())
+        select = Signal(control.load_select.shape(), name="load_select")
+        moved = active & self.stationary_valid
+        last = left <= config.load_columns
+        m.d.comb += [
+            self.stationary_ready.eq(active),
+            control.load.eq(moved & ~drop),
+            control.load_group.eq(group),
+            control.load_select.eq(select),
+        ]
+        with m.If(moved):
+            m.d.sync += [left.eq(left - config.load_columns), group.eq(group + 1), active.eq(~last)]
+        with m.If(self.taken & self.loading):
+            m.d.sync += [
+                active.eq(request.columns != 0),
+                drop.eq(self.verdict != Status.OK),
+                left.eq(request.columns),
+                group.eq(0),
+                select.eq(self.select),
+            ]
+        return ~active | (moved & last), active, moved & last & ~drop
+
+    def _multiply(self, m: Module, fresh: Signal, load_active: Signal) -> Any:
+        """Take moving columns. Returns whether it can begin anew."""
+        config, request, control = self.config, self.requests.payload, self.control
+        active, drop = Signal(name="matmul_active"), Signal(name="matmul_drop")
+        left = Signal(config.columns_bits, name="matmul_left")
+        swap, accumulate = Signal(), Signal()
+        address = Signal(range(config.psum_depth))
+        select = Signal(control.select.shape(), name="matmul_select")
+
+        permitted, moved, issued = Signal(), Signal(), Signal()
+        in_flight = self._in_flight(m, issued, address)
+        held = (swap & load_active) | (accumulate & in_flight)
+        last = left == 1
+        m.d.comb += [
+            permitted.eq(active & (drop | ~held)),
+            moved.eq(permitted & self.moving_valid),
+            issued.eq(moved & ~drop),
+            self.moving_ready.eq(permitted),
+            self.swap_pending.eq(active & swap),
+            self.swap_now.eq(issued & swap),
+            control.swap.eq(self.swap_now),
+            control.select.eq(select),
+            control.column.valid.eq(issued),
+            control.column.accumulate.eq(accumulate),
+            control.column.last.eq(last),
+            control.column.address.as_value().eq(address),
+        ]
+        with m.If(moved):
+            m.d.sync += [left.eq(left - 1), address.eq(address + 1), swap.eq(0), active.eq(~last)]
+        with m.If(self.taken & ~self.loading):
+            m.d.sync += [
+                active.eq(request.columns != 0),
+                drop.eq(self.verdict != Status.OK),
+                left.eq(request.columns),
+                swap.eq(fresh & (self.verdict == Status.OK)),
+                accumulate.eq(request.accumulate),
+                address.eq(self.start.as_value()),
+                select.eq(self.select),
+            ]
+        counters = self.counters
+        m.d.sync += [
+            counters.columns.eq(counters.columns + issued),
+            counters.starved.eq(counters.starved + (permitted & ~drop & ~self.moving_valid)),
+            counters.held.eq(counters.held + (active & ~permitted)),
+        ]
+        return ~active | (moved & last)
+
+    def _in_flight(self, m: Module, issued: Signal, address: Signal) -> Any:
+        """Whether ``address`` belongs to a column whose result is not in PSUM yet when one issued now would read it."""
+        hits = []
+        valid, before = issued, address
+        for age in range(1, self.config.accumulate_distance):
+            older_valid, older = Signal(name=f"valid_{age}"), Signal(address.shape(), name=f"address_{age}")
+            m.d.sync += [older_valid.eq(valid), older.eq(before)]
+            hits.append(older_valid & (older == address))
+            valid, before = older_valid, older
+        return Cat(hits).any()
+
+    def _report(self, m: Module, loaded: Any) -> None:
+        """A queue of instructions taken. The oldest one's status is offered once its work is done."""
+        depth = self.config.queue_depth
+        operations = Array(Signal(Operation, name=f"operation_{index}") for index in range(depth))
+        verdicts = Array(Signal(Status, name=f"verdict_{index}") for index in range(depth))
+        head, tail, count = Signal(range(depth)), Signal(range(depth)), Signal(range(depth + 1))
+        loads, matmuls = Signal(range(depth + 1)), Signal(range(depth + 1))
+
+        operation, verdict = Signal(Operation), Signal(Status)
+        refused, was_load, given = Signal(), Signal(), Signal()
+        m.d.comb += [
+            operation.eq(operations[head]),
+            verdict.eq(verdicts[head]),
+            refused.eq(verdict != Status.OK),
+            was_load.eq(operation == Operation.LOAD_STATIONARY),
+            self.status.payload.operation.eq(operation),
+            self.status.payload.status.eq(verdict),
+            self.status.valid.eq((count != 0) & (refused | Mux(was_load, loads != 0, matmuls != 0))),
+            given.eq(self.status.valid & self.status.ready),
+            self.room.eq(count != depth),
+        ]
+        m.d.sync += [
+            count.eq(count + self.taken - given),
+            loads.eq(loads + loaded - (given & ~refused & was_load)),
+            matmuls.eq(matmuls + self.done - (given & ~refused & ~was_load)),
+        ]
+        with m.If(self.taken):
+            m.d.sync += [
+                operations[tail].eq(self.requests.payload.operation),
+                verdicts[tail].eq(self.verdict),
+                tail.eq(Mux(tail == depth - 1, 0, tail + 1)),
+            ]
+        with m.If(given):
+            m.d.sync += head.eq(Mux(head == depth - 1, 0, head + 1))

@@ -1,0 +1,68 @@
+"""Which locations of PSUM hold a result."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
+from amaranth.lib.wiring import In, Out, Signature
+
+from hdl.block import Block
+from hdl.tensor.layouts import address_layout, read_layout
+from spec.tensor import TensorConfig
+
+WORD_BITS = 32
+"""Bits that are masked together."""
+
+
+class WrittenMap(Block):
+    """One bit for each PSUM location, cleared by reset: memories keep their contents over it, these bits do not.
+
+    ``all_written`` tells, in the same cycle, whether every location of the range ``start``, ``columns`` is marked;
+    ``mark`` marks the range. ``one_written`` tells it of ``location`` alone, 0 where there is no such location.
+    """
+
+    config: TensorConfig
+
+    def __init__(self, config: TensorConfig) -> None:
+        ports = {
+            "start": In(address_layout(config)),
+            "columns": In(range(config.moving_columns + 1)),
+            "mark": In(1),
+            "all_written": Out(1),
+            "location": In(read_layout(config)),
+            "one_written": Out(1),
+        }
+        super().__init__(config, Signature(ports))
+
+    def elaborate(self, platform: Any) -> Module:
+        """Words of bits: of a range, the first and the last word are cut, those between are whole."""
+        m = Module()
+        config = self.config
+        size = min(WORD_BITS, config.bank_depth)
+        low = (size - 1).bit_length()
+        offset_bits = (config.bank_depth - 1).bit_length()
+        start, end = Signal(range(config.psum_depth)), Signal(range(2 * config.psum_depth))
+        from_start, before_end = Signal(size), Signal(size)
+        ones = Const(-1, size)
+        m.d.comb += [
+            start.eq(Cat(self.start.offset[:offset_bits], self.start.bank)),
+            end.eq(start + self.columns),
+            from_start.eq(ones << start[:low]),
+            before_end.eq(~(ones << end[:low])),
+        ]
+        words, missing = [], []
+        for index in range(config.psum_depth // size):
+            word, mask = Signal(size, name=f"written_{index}"), Signal(size, name=f"mask_{index}")
+            begun = Mux(start[low:] == index, from_start, (start[low:] < index).replicate(size))
+            ended = Mux(end[low:] == index, before_end, (end[low:] > index).replicate(size))
+            m.d.comb += mask.eq(begun & ended)
+            with m.If(self.mark):
+                m.d.sync += word.eq(word | mask)
+            missing.append((mask & ~word).any())
+            words.append(word)
+        m.d.comb += self.all_written.eq(~Cat(missing).any())
+
+        location = self.location
+        legal = (location.bank < config.psum_banks) & (location.offset < config.bank_depth)
+        address = Cat(location.offset[:offset_bits], location.bank)
+        m.d.comb += self.one_written.eq(legal & Array(words)[address[low:]].bit_select(address[:low], 1))
+        return m
