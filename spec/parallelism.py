@@ -140,7 +140,7 @@ def stored_elements(model: ModelConfig, parallel: ParallelConfig, recompute: boo
 
 
 def footprint(model: ModelConfig, parallel: ParallelConfig, workload: WorkloadConfig) -> Footprint:
-    """What one chip of the first stage holds; the optimizer's state is spread over the data-parallel ranks."""
+    """What one chip of the first stage holds; the optimizer's state is spread over all replicas of a parameter."""
     layers = model.layers // parallel.pp
     shared, experts = layer_parameters_here(model, parallel)
     ends = 1 if parallel.pp > 1 or model.tied else 2
@@ -161,7 +161,8 @@ def footprint(model: ModelConfig, parallel: ParallelConfig, workload: WorkloadCo
         reach = min(model.window, workload.sequence) * windowed + workload.sequence * (layers - windowed)
         width = 2 * kv_heads_here(model, parallel) * model.head_size
         cache = workload.batch // parallel.dp * -(-reach // parallel.cp) * width * workload.weight_bytes
-    optimizer = shared // parallel.dp + experts * parallel.ep // parallel.dp
+    replicas = parallel.dp * parallel.cp
+    optimizer = shared // replicas + experts * parallel.ep // replicas
     return Footprint(
         weights=(shared + experts) * workload.weight_bytes,
         gradients=(shared + experts) * workload.gradient_bytes if train else 0,
