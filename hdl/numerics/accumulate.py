@@ -6,8 +6,8 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
 from amaranth.lib.wiring import In, Out
 
 from hdl.block import Block
-from hdl.numerics.layouts import PRODUCT_BITS, Fp32, Product
 from hdl.numerics.count import leading_zeros
+from hdl.numerics.layouts import PRODUCT_BITS, Fp32, Product
 from hdl.numerics.pipeline import Pipeline
 from spec.formats import FP32
 from spec.numerics import AddConfig
@@ -16,15 +16,15 @@ REGISTERS = {
     1: ("packed",),
     2: ("added", "packed"),
     3: ("aligned", "counted", "packed"),
-    4: ("aligned", "added", "normalised", "packed"),
-    5: ("compared", "aligned", "added", "normalised", "packed"),
+    4: ("aligned", "added", "counted", "packed"),
+    5: ("compared", "aligned", "added", "counted", "packed"),
     6: ("compared", "aligned", "added", "counted", "normalised", "packed"),
 }
 """Cut points that hold a register, by latency: the choices with the shallowest deepest stage."""
 
 GUARD_BITS = 3
-"""Below the last kept bit: guard, round and sticky. Terms at most one place apart may cancel many bits but need only the
-guard; others cancel at most one."""
+"""Below the last kept bit: guard, round and sticky. Terms at most one place apart may cancel many bits but need only
+the guard; others cancel at most one."""
 
 SUM_BITS = 1 + PRODUCT_BITS + GUARD_BITS
 """The aligned sum with its carry."""
@@ -61,25 +61,21 @@ class Accumulate(Block):
     def _compare(self, m: Module, pipeline: Pipeline) -> Any:
         """Which term has the larger exponent, by how much, and whether the result is special."""
         addend, product = self.addend, self.product
-        exponent = Signal(FP32.exponent_bits)  # subnormals share the exponent of the smallest normal number
-        difference = Signal(signed(12))
+        # A subnormal takes exponent 0 as it stands and a significand one place further left: no detour of the exponent.
+        normal = addend.exponent.any()
         top = addend.exponent.all()
-        infinite = Signal()
-        subtract = Signal()
-        m.d.comb += [
-            exponent.eq(Cat(addend.exponent[0] | ~addend.exponent.any(), addend.exponent[1:])),
-            difference.eq(exponent - product.exponent),
-            infinite.eq(top & ~addend.mantissa.any()),
-            subtract.eq(addend.sign ^ product.sign),
-        ]
+        infinite = top & ~addend.mantissa.any()
+        subtract = addend.sign ^ product.sign
+        difference = Signal(signed(12))
+        m.d.comb += difference.eq(addend.exponent - product.exponent)
         return pipeline.cut(
             "compared",
-            addend=Cat(addend.mantissa, addend.exponent.any()),
+            addend=Mux(normal, Cat(addend.mantissa, 1), Cat(0, addend.mantissa)),
             product=product.significand,
             swap=difference[-1],
             # With the product larger the distance is the complement plus one. The alignment adds that one.
             distance=difference[:-1] ^ difference[-1].replicate(len(difference) - 1),
-            exponent=Mux(difference[-1], product.exponent, exponent)[:9],
+            exponent=Mux(difference[-1], product.exponent, addend.exponent)[:9],
             subtract=subtract,
             sign=Mux(difference[-1], product.sign, addend.sign),
             infinite=infinite | product.infinite,
@@ -110,17 +106,23 @@ class Accumulate(Block):
 
     def _add(self, m: Module, pipeline: Pipeline, behind: Any) -> Any:
         """Magnitude of the sum, and its sign unless it is zero."""
-        large = Cat(C(0, GUARD_BITS), behind.large)
-        small = behind.small
-        forward = Signal(SUM_BITS)
-        backward = Signal(SUM_BITS)
+        # Only ``small`` has bits below the last place. To borrow for them makes the places above ``large - small - 1``;
+        # should the difference be negative, its magnitude is the complement of that, borrowed or not.
+        below, above = behind.small[:GUARD_BITS], behind.small[GUARD_BITS:]
+        flip = behind.subtract.replicate(len(above))
+        borrowing = Signal(PRODUCT_BITS + 1)
+        plain = Signal(PRODUCT_BITS + 1)
         m.d.comb += [
-            forward.eq(large + (small ^ behind.subtract.replicate(len(small))) + behind.subtract),
-            backward.eq(small - large),
+            borrowing.eq(behind.large + (above ^ flip)),
+            plain.eq((Cat(1, behind.large) + Cat(1, above ^ flip))[1:]),
         ]
-        # Of a difference the carry says that it is not negative; of a sum it is the top bit.
-        negative = behind.subtract & ~forward[-1]
-        magnitude = Cat(Mux(negative, backward, forward)[:-1], forward[-1] & ~behind.subtract)
+        negative = behind.subtract & ~borrowing[-1]
+        complete = behind.subtract & ~below.any()
+        places = Mux(complete, plain, borrowing)[:-1]
+        places = Mux(negative, ~borrowing[:-1], places)
+        magnitude = Cat(
+            Mux(behind.subtract & ~negative, (-below)[:GUARD_BITS], below), places, borrowing[-1] & ~behind.subtract
+        )
         return pipeline.cut(
             "added",
             magnitude=magnitude,
