@@ -25,7 +25,7 @@ from amaranth.hdl import Shape
 from verif.harness.compile import HERE, Driver, Options, compiled
 from verif.harness.design import Design, design_of
 from verif.harness.packing import Words, from_words, pack_array, to_words, unpack_array
-from verif.harness.stalls import NEVER, Stall
+from verif.harness.stalls import NEVER, Stall, start_state
 
 REASONS = ("content", "idle", "limit")
 NEVER_ENDS = -1
@@ -196,6 +196,8 @@ class Model:
     ) -> Result:
         """Run until every input is taken and every stream of ``expect`` gave its items, or until ``idle`` or ``limit``.
 
+        With neither inputs nor expectations only ``idle`` and ``limit`` end it.
+
         inputs   items of each input stream: words ``[item, word]``, fields as for :func:`~.packing.pack_array`, or a
                  list of integers. An input stream that is not named stays silent.
         expect   items wanted of each output stream. Others are collected too, and never waited for.
@@ -218,6 +220,7 @@ class Model:
             raise KeyError(f"{self.design.top} has no {', '.join(sorted(unknown))}: legal is {', '.join(legal)}")
         job = _Job(self, inputs or {}, expect or {}, stalls or {}, seed)
         job.wire(hold or {}, drive or {}, sample, limit)
+        tail = tail if inputs or expect else NEVER_ENDS
         started = time.perf_counter()
         result = job.execute(self._library, self._handle, resets, limit, idle, tail)
         self.seconds += time.perf_counter() - started
@@ -247,7 +250,7 @@ class _Job:
         for index, name in enumerate(self.names):
             port, entry = self.design.streams[name], self.streams[index]
             self.data[name] = (
-                _as_words(port.shape, port.width, inputs.get(name, []))
+                as_words(port.shape, port.width, inputs.get(name, []))
                 if port.into
                 else np.zeros((expect.get(name, 0) + 64, -(-port.width // 32)), np.uint32)
             )
@@ -258,7 +261,7 @@ class _Job:
             entry.wanted = expect.get(name, -1)
             stall = stalls.get(name, NEVER)
             entry.stall = stall.threshold
-            entry.state = (seed * 0x9E3779B97F4A7C15 + (index + 1) * 0xBF58476D1CE4E5B9) % (1 << 64) or 1
+            entry.state = start_state(seed, index)
             if stall.mask:
                 mask = np.array(stall.mask, np.uint8)
                 self.keep.append(mask)
@@ -348,7 +351,8 @@ def _plain_shape(width: int, signed: bool) -> Any:
     return Shape(width, signed)
 
 
-def _as_words(shape: Any, width: int, items: Any) -> Words:
+def as_words(shape: Any, width: int, items: Any) -> Words:
+    """Items in any of the forms :meth:`Model.run` takes, as words ``[item, word]``."""
     if isinstance(items, np.ndarray) and items.ndim == 2 and items.dtype == np.uint32:
         if items.shape[1] != -(-width // 32):
             raise ValueError(f"words of shape {items.shape}: legal is [items, {-(-width // 32)}]")

@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable, Iterator
 
 DRAWS = 1 << 32
+MASK64 = (1 << 64) - 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,17 +25,30 @@ class Stall:
         if self.mask is not None and not self.mask:
             raise ValueError("Stall.mask = (): legal is at least one cycle")
 
-    def pattern(self, rng: random.Random) -> Iterator[bool]:
-        """Endless decisions, one a cycle."""
-        cycle = 0
+    def pattern(self, seed: int, stream: int) -> Iterator[bool]:
+        """Endless decisions, one a cycle: bit for bit those of the compiled model's driver."""
+        state, threshold, cycle = start_state(seed, stream), self.threshold, 0
         while True:
-            yield bool(self.mask[cycle % len(self.mask)]) if self.mask else rng.random() < self.probability
+            if self.mask:
+                yield bool(self.mask[cycle % len(self.mask)])
+            elif not threshold:
+                yield False
+            else:
+                state ^= state >> 12
+                state = (state ^ state << 25) & MASK64
+                state ^= state >> 27
+                yield (state * 0x2545F4914F6CDD1D & MASK64) >> 32 < threshold
             cycle += 1
 
     @property
     def threshold(self) -> int:
         """The probability in units of 2^-32, as compiled models take it."""
         return min(DRAWS - 1, round(self.probability * DRAWS))
+
+
+def start_state(seed: int, stream: int) -> int:
+    """State of the random generator (xorshift64*) of a design's stream number ``stream``, for a run's ``seed``."""
+    return (seed * 0x9E3779B97F4A7C15 + (stream + 1) * 0xBF58476D1CE4E5B9) & MASK64 or 1
 
 
 NEVER = Stall()

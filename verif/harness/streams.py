@@ -12,7 +12,7 @@ Agents pause at random from cocotb's seeded generator, so a run repeats with its
 rules of a stream while it runs: once ``valid`` is high it stays high, with the same payload, until ``ready``.
 """
 
-import random
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -51,18 +51,18 @@ class _Agent:
 
     def __init__(self, dut: Any, name: str, stall: Stall = NEVER) -> None:
         self.dut, self.name = dut, name
+        self.cycle = 0
         self.valid = getattr(dut, f"{name}__valid", None)
         self.ready = getattr(dut, f"{name}__ready", None)
         self.payload = getattr(dut, f"{name}__payload", None)
-        self.pauses = stall.pattern(random.Random(f"{cocotb.RANDOM_SEED} {name}"))
-        self.cycle = 0
+        self.stall(stall)
         self.stamps: list[int] = []
         self._offered: int | None = None
         self.task = cocotb.start_soon(self._run())
 
     def stall(self, stall: Stall) -> None:
         """Change the pause pattern from the next cycle on."""
-        self.pauses = stall.pattern(random.Random(f"{cocotb.RANDOM_SEED} {self.name} {self.cycle}"))
+        self.pauses = stall.pattern(cocotb.RANDOM_SEED + self.cycle, zlib.crc32(self.name.encode()))
 
     async def _run(self) -> None:
         raise NotImplementedError
