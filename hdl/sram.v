@@ -6,7 +6,8 @@
 // Read, synchronous: at a rising edge with read_en, read_data becomes the row as it was before that edge; lanes written
 //   at the same edge by a port in the read port's TRANSPARENT set come out new. Without read_en read_data is held.
 // Read, asynchronous (ASYNC bit set): read_data is the row now; read_en is ignored.
-// A row at or above DEPTH reads as zero. Port p has bits [p*N +: N] of each vector of N bits a port.
+// A row at or above DEPTH reads as zero, or as what a port of the TRANSPARENT set would have written.
+// Port p has bits [p*N +: N] of each vector of N bits a port.
 module systola_sram #(
     parameter WIDTH = 8,  // bits of a row
     parameter DEPTH = 16,  // rows
@@ -81,7 +82,7 @@ module systola_sram #(
             data <= stored;
             for (source = 0; source < WRITES; source = source + 1)
               for (part = 0; part < LANES; part = part + 1)
-                if (TRANSPARENT[r*WRITES+source] && write_en[source*LANES+part] && write_legal[source]
+                if (TRANSPARENT[r*WRITES+source] && write_en[source*LANES+part]
                     && write_addr[source*ADDRESS+:ADDRESS] == address)
                   data[part*LANE+:LANE] <= write_data[source*WIDTH+part*LANE+:LANE];
           end
