@@ -46,3 +46,15 @@ class MultiplyAddConfig(Parameters):
 
     multiply_stages: int = parameter(1, unit="cycles", low=1, high=4, doc="latency of the product")
     add_stages: int = parameter(2, unit="cycles", low=1, high=6, doc="latency from accumulator to result")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MultiplyConfig(Parameters):
+    """An fp32 multiplication."""
+
+    stages: int = parameter(2, unit="cycles", low=1, high=5, doc="latency, one register each")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CompareConfig(Parameters):
+    """An fp32 comparison, combinational: nothing to choose."""

@@ -6,9 +6,23 @@ the user.
 """
 
 from hdl.numerics.accumulate import Accumulate
+from hdl.numerics.add import Add
+from hdl.numerics.compare import Compare
 from hdl.numerics.decode import Decode
 from hdl.numerics.layouts import Fp32, Operand, Product
+from hdl.numerics.multiply import Multiply
 from hdl.numerics.multiply_add import MultiplyAdd
 from hdl.numerics.product import ExactProduct
 
-__all__ = ["Accumulate", "Decode", "ExactProduct", "Fp32", "MultiplyAdd", "Operand", "Product"]
+__all__ = [
+    "Accumulate",
+    "Add",
+    "Compare",
+    "Decode",
+    "ExactProduct",
+    "Fp32",
+    "Multiply",
+    "MultiplyAdd",
+    "Operand",
+    "Product",
+]

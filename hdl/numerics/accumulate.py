@@ -9,6 +9,7 @@ from hdl.block import Block
 from hdl.numerics.count import leading_zeros
 from hdl.numerics.layouts import PRODUCT_BITS, Fp32, Product
 from hdl.numerics.pipeline import Pipeline
+from hdl.numerics.rounding import pack, shift_right_sticky
 from spec.formats import FP32
 from spec.numerics import AddConfig
 
@@ -33,9 +34,9 @@ SUM_BITS = 1 + PRODUCT_BITS + GUARD_BITS
 class Accumulate(Block):
     """``result = fp32(addend + product)``: one rounding to nearest even, ``config.stages`` cycles later.
 
-    The product may lie outside fp32's range in either direction; only the sum is rounded. Subnormals are honoured,
-    overflow gives an infinity, an exact zero sum is +0 unless both terms are negative, NaN or ``inf - inf`` gives the
-    canonical NaN.
+    The product may lie outside fp32's range in either direction; only the sum is rounded. A product with exponent 0
+    need not be normalised: an fp32 number can take its place, see :func:`term`. Subnormals are honoured, overflow gives
+    an infinity, an exact zero sum is +0 unless both terms are negative, NaN or ``inf - inf`` gives the canonical NaN.
     """
 
     addend: In(Fp32)
@@ -55,7 +56,8 @@ class Accumulate(Block):
         behind = self._align(m, pipeline, behind)
         behind = self._add(m, pipeline, behind)
         behind = self._normalise(m, pipeline, behind)
-        m.d.comb += self.result.eq(self._pack(m, pipeline, behind))
+        result = pack(m, behind.value, behind.field, behind.sign, behind.infinite, behind.nan)
+        m.d.comb += self.result.eq(pipeline.cut("packed", result=result).result)
         return m
 
     def _compare(self, m: Module, pipeline: Pipeline) -> Any:
@@ -87,20 +89,10 @@ class Accumulate(Block):
         """Shift the term with the smaller exponent to the larger, what falls out remembered in the lowest bit."""
         small = Signal(PRODUCT_BITS + GUARD_BITS)
         m.d.comb += small.eq(Mux(behind.swap, behind.addend << (GUARD_BITS - 1), behind.product << GUARD_BITS))
-        value, lost = small, []
-        steps = (len(small) - 1).bit_length()
-        for index in reversed(range(steps)):
-            shift = behind.distance[index]
-            lost.append(shift & value[: 1 << index].any())
-            shifted = Signal(len(small), name=f"right_{1 << index}")
-            m.d.comb += shifted.eq(Mux(shift, value >> (1 << index), value))
-            value = shifted
-        beyond = behind.distance[steps:].any()
-        sticky = value[0] | Cat(lost).any() | (beyond & small.any())
         return pipeline.cut(
             "aligned",
             large=Mux(behind.swap, behind.product, behind.addend),
-            small=Cat(sticky, value[1:] & ~beyond.replicate(len(value) - 1)),
+            small=shift_right_sticky(m, "right", small, behind.distance),
             **_pick(behind, "exponent", "subtract", "sign", "infinite", "infinite_sign", "nan"),
         )
 
@@ -155,24 +147,19 @@ class Accumulate(Block):
             **_pick(behind, "sign", "nan"),
         )
 
-    def _pack(self, m: Module, pipeline: Pipeline, behind: Any) -> Any:
-        """Round to nearest even and put the special values in place."""
-        hidden = behind.value[-1]
-        kept = behind.value[GUARD_BITS + 1 : -1]
-        guard, rest = behind.value[GUARD_BITS], behind.value[:GUARD_BITS].any()
-        # One increment carries from the mantissa into the exponent: subnormal to normal, largest number to infinity.
-        rounded = Signal(FP32.width - 1)
-        field = behind.field & hidden.replicate(FP32.exponent_bits)
-        m.d.comb += rounded.eq(Cat(kept, field) + (guard & (rest | kept[0])))
-        special = behind.infinite | behind.nan
-        mantissa = rounded[: FP32.mantissa_bits] & ~special.replicate(FP32.mantissa_bits)
-        result = Signal(Fp32)
-        m.d.comb += [
-            result.sign.eq(behind.sign & ~behind.nan),
-            result.exponent.eq(rounded[FP32.mantissa_bits :] | special.replicate(FP32.exponent_bits)),
-            result.mantissa.eq(Cat(mantissa[:-1], mantissa[-1] | behind.nan)),
-        ]
-        return pipeline.cut("packed", result=result).result
+
+def term(m: Module, name: str, number: Any) -> Any:
+    """An fp32 number in the form of a product."""
+    product = Signal(Product, name=name)
+    normal, top, fraction = number.exponent.any(), number.exponent.all(), number.mantissa.any()
+    m.d.comb += [
+        product.significand.eq(Mux(normal, Cat(number.mantissa, 1), number.mantissa << 1)),
+        product.exponent.eq(number.exponent),
+        product.sign.eq(number.sign),
+        product.infinite.eq(top & ~fraction),
+        product.nan.eq(top & fraction),
+    ]
+    return product
 
 
 def _pick(signals: Any, *names: str) -> dict[str, Any]:
