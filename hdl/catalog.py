@@ -7,10 +7,16 @@ machine of a preset and picks its own part of it.
 from collections.abc import Callable
 
 from hdl.block import Block
+from hdl.numerics.multiply_add import MultiplyAdd
 from spec.machine import MachineConfig
+from spec.numerics import MultiplyAddConfig
 from spec.parameters import lookup
 
-BLOCKS: dict[str, Callable[[MachineConfig], Block]] = {}
+BLOCKS: dict[str, Callable[[MachineConfig], Block]] = {
+    "numerics.multiply_add": lambda machine: MultiplyAdd(
+        MultiplyAddConfig(multiply_stages=machine.tensor.multiply_stages, add_stages=machine.tensor.add_stages)
+    ),
+}
 """Name of each block that stands alone, and what builds it for a machine."""
 
 

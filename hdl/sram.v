@@ -29,15 +29,16 @@ module systola_sram #(
     input wire [WRITES*ADDRESS-1:0] write_addr,
     input wire [WRITES*WIDTH-1:0] write_data
 );
+  // Names below end in an underscore where a user's instance might be called the same: lints call that hiding.
   localparam LANE = WIDTH / LANES;
   localparam FULL = DEPTH == 1 << ADDRESS;
 
-  reg [WIDTH-1:0] rows[0:DEPTH-1];
+  reg [WIDTH-1:0] rows_[0:DEPTH-1];
 
-  integer row;
+  integer row_;
   initial begin
-    for (row = 0; row < INIT_ROWS; row = row + 1) rows[row] = INIT[row*WIDTH+:WIDTH];
-    for (row = INIT_ROWS; row < DEPTH; row = row + 1) rows[row] = {WIDTH{1'b0}};
+    for (row_ = 0; row_ < INIT_ROWS; row_ = row_ + 1) rows_[row_] = INIT[row_*WIDTH+:WIDTH];
+    for (row_ = INIT_ROWS; row_ < DEPTH; row_ = row_ + 1) rows_[row_] = {WIDTH{1'b0}};
   end
 
   wire [WRITES-1:0] write_legal;
@@ -52,12 +53,12 @@ module systola_sram #(
     end
   endgenerate
 
-  integer port, lane;
+  integer port_, lane_;
   always @(posedge clk)
-    for (port = 0; port < WRITES; port = port + 1)
-      for (lane = 0; lane < LANES; lane = lane + 1)
-        if (write_en[port*LANES+lane] && write_legal[port])
-          rows[write_addr[port*ADDRESS+:ADDRESS]][lane*LANE+:LANE] <= write_data[port*WIDTH+lane*LANE+:LANE];
+    for (port_ = 0; port_ < WRITES; port_ = port_ + 1)
+      for (lane_ = 0; lane_ < LANES; lane_ = lane_ + 1)
+        if (write_en[port_*LANES+lane_] && write_legal[port_])
+          rows_[write_addr[port_*ADDRESS+:ADDRESS]][lane_*LANE+:LANE] <= write_data[port_*WIDTH+lane_*LANE+:LANE];
 
   genvar r;
   generate
@@ -65,9 +66,9 @@ module systola_sram #(
       wire [ADDRESS-1:0] address = read_addr[r*ADDRESS+:ADDRESS];
       wire [WIDTH-1:0] stored;
       if (FULL) begin : legal
-        assign stored = rows[address];
+        assign stored = rows_[address];
       end else begin : legal
-        assign stored = {1'b0, address} < DEPTH[ADDRESS:0] ? rows[address] : {WIDTH{1'b0}};
+        assign stored = {1'b0, address} < DEPTH[ADDRESS:0] ? rows_[address] : {WIDTH{1'b0}};
       end
 
       if (ASYNC[r]) begin : timing
@@ -76,15 +77,15 @@ module systola_sram #(
       end else begin : timing
         reg [WIDTH-1:0] data;
         initial data = DATA_INIT;
-        integer source, part;
+        integer source_, part_;
         always @(posedge clk)
           if (read_en[r]) begin
             data <= stored;
-            for (source = 0; source < WRITES; source = source + 1)
-              for (part = 0; part < LANES; part = part + 1)
-                if (TRANSPARENT[r*WRITES+source] && write_en[source*LANES+part]
-                    && write_addr[source*ADDRESS+:ADDRESS] == address)
-                  data[part*LANE+:LANE] <= write_data[source*WIDTH+part*LANE+:LANE];
+            for (source_ = 0; source_ < WRITES; source_ = source_ + 1)
+              for (part_ = 0; part_ < LANES; part_ = part_ + 1)
+                if (TRANSPARENT[r*WRITES+source_] && write_en[source_*LANES+part_]
+                    && write_addr[source_*ADDRESS+:ADDRESS] == address)
+                  data[part_*LANE+:LANE] <= write_data[source_*WIDTH+part_*LANE+:LANE];
           end
         assign read_data[r*WIDTH+:WIDTH] = data;
       end

@@ -102,7 +102,8 @@ def test_instances_in_verilog_behave_like_submodules_in_amaranth(kind: type[Bloc
 
 
 @pytest.mark.parametrize(
-    "fault", [("TRANSPARENT[r*WRITES+source]", "TRANSPARENT[source]"), ("rows[row] = INIT[", "rows[row] = ~INIT[")]
+    "fault",
+    [("TRANSPARENT[r*WRITES+source_]", "TRANSPARENT[source_]"), ("rows_[row_] = INIT[", "rows_[row_] = ~INIT[")],
 )
 def test_the_comparison_notices_a_wrong_memory_model(fault: tuple[str, str]) -> None:
     emission = emit(Memories(LookupConfig()))
