@@ -3,6 +3,7 @@
 from hdl.fifo import Fifo
 from spec.fifo import FifoConfig
 from verif.harness.bench import Bench, Trial
+from verif.harness.faults import check_notices_late
 from verif.harness.packing import to_words
 from verif.harness.stalls import ALWAYS, STALLS
 
@@ -25,6 +26,10 @@ def check(trial: Trial) -> None:
         pace = 2 if config.depth == 1 else 1
         board.compare_cycles(run.stamps["o"], [pace * index + 1 for index in range(count)])
         trial.row.utilisation = count / (run.stamps["o"][-1] + 1)
+
+    with trial.test("planted faults are noticed"):
+        trial.notices("o", config.width, items)
+        check_notices_late(lambda late: board.compare_cycles(late, run.stamps["o"]), run.stamps["o"])
 
     with trial.test("takes exactly depth payloads without a reader"):
         run = model.run({"i": items}, idle=10, stalls={"o": ALWAYS}, sample=["level"], limit=config.depth + 20)

@@ -23,6 +23,7 @@ from hdl.block import Block
 from spec.parameters import Parameters
 from spec.results import BUILD
 from verif.harness import counts
+from verif.harness.faults import check_notices
 from verif.harness.model import Model
 from verif.harness.runner import run_cocotb
 from verif.harness.scoreboard import Scoreboard
@@ -91,6 +92,10 @@ class Trial:
     def scoreboard(self, name: str, shape: Any, number: str | Mapping[str, str] | None = None) -> Scoreboard:
         """A scoreboard for one stream."""
         return Scoreboard(name, shape, number)
+
+    def notices(self, name: str, shape: Any, golden: Any, **options: Any) -> None:
+        """Show that a scoreboard on these golden outputs notices every planted fault; see :func:`.check_notices`."""
+        check_notices(lambda items: self.scoreboard(name, shape).compare(items, golden), golden, shape, **options)
 
     @contextlib.contextmanager
     def test(self, name: str) -> Iterator[None]:

@@ -1,0 +1,1 @@
+"""Properties of blocks, and the registry of proofs that ``make formal`` runs."""

@@ -1,0 +1,64 @@
+"""Every proof: what ``make formal`` runs. Add yours at the end."""
+
+import concurrent.futures
+import os
+from collections.abc import Sequence
+from functools import partial
+
+from rich.console import Console
+from rich.table import Table
+
+from spec.fifo import FifoConfig
+from spec.parameters import lookup
+from spec.results import Record, write
+from verif.formal.fifo import FifoProperties
+from verif.harness.formal import Proof, Verdict
+
+
+def _fifo(depth: int) -> FifoProperties:
+    return FifoProperties(FifoConfig(width=4, depth=depth))
+
+
+PROOFS: list[Proof] = [
+    *(Proof(f"fifo of {depth}: nothing lost, nothing twice", partial(_fifo, depth)) for depth in (1, 2, 3, 5, 8)),
+    Proof("fifo of 3: fills and drains", partial(_fifo, 3), mode="cover", depth=12),
+]
+
+
+def run_proofs(names: Sequence[str] | None = None, *, console: Console | None = None) -> list[Verdict]:
+    """Run the named proofs (all without a name) on the machine's cores; results go to ``build/formal``."""
+    known = {proof.name: proof for proof in PROOFS}
+    chosen = [lookup("proof", known, name) for name in names] if names else PROOFS
+    console = console or Console()
+    with (
+        console.status(f"proving {len(chosen)} properties"),
+        concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool,
+    ):
+        verdicts = list(pool.map(Proof.run, chosen))
+    records = []
+    for verdict in verdicts:
+        passed = int(verdict.result == "pass")
+        records.append(Record(verdict.name, f"{verdict.mode}, depth {verdict.depth}: proven", passed, target=1))
+        records.append(
+            Record(verdict.name, f"{verdict.mode}, depth {verdict.depth}: time", round(verdict.seconds, 1), "s")
+        )
+    write("formal", "proofs", records)
+    return verdicts
+
+
+def table(verdicts: Sequence[Verdict]) -> Table:
+    """The verdicts as one table."""
+    shown = Table("proof", "mode", "depth", "seconds", "result", "why", title="Proofs")
+    for verdict in verdicts:
+        colour = "green" if verdict.result == "pass" else "bold red"
+        seconds = f"{verdict.seconds:.1f}"
+        row = (
+            verdict.name,
+            verdict.mode,
+            str(verdict.depth),
+            seconds,
+            f"[{colour}]{verdict.result}[/]",
+            verdict.detail,
+        )
+        shown.add_row(*row)
+    return shown
