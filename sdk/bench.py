@@ -12,6 +12,7 @@ from spec.results import Record
 
 BENCHES: dict[str, str] = {
     "checkout": "verif.bench.checkout:bench_checkout",
+    "emit": "verif.bench.emit:bench_emit",
 }
 """Name of the bench -> ``module:function``, imported when it runs."""
 
