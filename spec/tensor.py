@@ -142,8 +142,8 @@ class TensorConfig(Parameters):
 
     @property
     def operand_bits(self) -> int:
-        """Width of one operand at the edge of the array: the widest format as it lies in memory."""
-        return max(FLOATS[name].storage for name in self.formats)
+        """Width of one operand at the edge of the array: the widest format as it lies in memory, at least a byte."""
+        return max(8, *(FLOATS[name].storage for name in self.formats))
 
     @property
     def hops(self) -> int:

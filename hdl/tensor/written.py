@@ -9,7 +9,7 @@ from hdl.block import Block
 from hdl.tensor.layouts import address_layout, read_layout
 from spec.tensor import TensorConfig
 
-WORD_BITS = 32
+WORD_BITS = 128
 """Bits that are masked together."""
 
 

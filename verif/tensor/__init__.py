@@ -1,0 +1,1 @@
+"""Benches of the tensor engine, and the driver they share."""

@@ -1,0 +1,128 @@
+"""Drives a compiled tensor engine with numpy arrays.
+
+>>> driver = TensorDriver(TensorConfig(rows=8, columns=8))                     # doctest: +SKIP
+>>> product = driver.matmul(weights, activations)                              # doctest: +SKIP
+>>> product.bits.view(np.float32), product.cycles, product.utilisation         # doctest: +SKIP
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.tensor.gemm import Step, group_steps, groups, utilisation
+from golden.tensor.program import Instruction
+from hdl.tensor import TensorEngine
+from spec.formats import FLOATS
+from spec.parameters import refuse
+from spec.tensor import Operation, Status, TensorConfig, operand_code
+from verif.harness.model import Model, Result
+
+Codes = NDArray[np.unsignedinteger]
+Bits = NDArray[np.uint32]
+Program = Sequence[tuple[Instruction, Codes]]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Product:
+    """Result of a matrix product: fp32 bits ``[M, N]`` and what they took.
+
+    ``cycles`` adds up, over the groups of results, those from the first instruction to the last status, loading, fill
+    and drain included. ``read_cycles`` is what reading PSUM took in addition, group by group.
+    """
+
+    bits: Bits
+    cycles: int
+    read_cycles: int
+    utilisation: float
+    """Useful products over ``rows * columns * cycles``."""
+
+
+class TensorDriver:
+    """One compiled engine. ``model`` may be one that exists already; keywords are those of :class:`Model`."""
+
+    def __init__(self, config: TensorConfig, model: Model | None = None, **options: Any) -> None:
+        self.config = config
+        self.model = Model(TensorEngine(config), **options) if model is None else model
+
+    def matmul(
+        self, stationary: Codes, moving: Codes, stationary_format: str = "bf16", moving_format: str = "bf16"
+    ) -> Product:
+        """``stationary.T @ moving`` for codes ``[K, M]`` and ``[K, N]`` of any size, tile by tile."""
+        config = self.config
+        (k, m), n = stationary.shape, moving.shape[1]
+        if moving.shape[0] != k or not stationary.size or not moving.size:
+            raise refuse("TensorDriver", "moving.shape", moving.shape, f"({k}, at least 1), and no empty operand")
+        codes = operand_code(stationary_format), operand_code(moving_format)
+        zeros = 0, 1 << (FLOATS[moving_format].storage - 1)
+        bits = np.zeros((m, n), np.uint32)
+        cycles = read_cycles = 0
+        for m_tile, n_group, bank in groups(config, m, n):
+            steps = group_steps(config, k, m_tile, n_group, bank, *codes)
+            run = self.run([(step.instruction, self._tile(step, stationary, moving, zeros)) for step in steps])
+            failed = run.fields("status")["status"].max()
+            if failed != Status.OK:
+                raise RuntimeError(f"the engine refused an instruction: {Status(int(failed)).name}")
+            cycles += run.stamps["status"][-1] - run.stamps["requests"][0] + 1
+            values, _, read = self.read(bank * config.bank_depth + np.arange(len(n_group)))
+            bits[m_tile.start : m_tile.stop, n_group.start : n_group.stop] = values[: len(m_tile)]
+            read_cycles += read.stamps["results"][-1] - read.stamps["reads"][0] + 1
+        return Product(
+            bits=bits,
+            cycles=int(cycles),
+            read_cycles=int(read_cycles),
+            utilisation=utilisation(config, k, m, n, int(cycles)),
+        )
+
+    def run(self, program: Program, **settings: Any) -> Result:
+        """Run a program until it gave a status for each instruction; ``settings`` are those of :meth:`Model.run`."""
+        settings.setdefault("expect", {"status": len(program)})
+        return self.model.run(self.inputs(program), **settings)
+
+    def inputs(self, program: Program) -> dict[str, Any]:
+        """The items of the streams that the program takes."""
+        instructions = [instruction for instruction, _ in program]
+        inputs: dict[str, Any] = {"requests": requests(instructions)}
+        for name, operation, lanes in (
+            ("stationary", Operation.LOAD_STATIONARY, self.config.load_columns),
+            ("moving", Operation.MATMUL, 1),
+        ):
+            items = [self.items(codes, lanes) for instruction, codes in program if instruction.operation == operation]
+            if items:
+                inputs[name] = np.concatenate(items)
+        return inputs
+
+    def items(self, codes: Codes, lanes: int) -> Bits:
+        """Codes ``[rows, columns]`` as words of stream items of ``lanes`` columns each; what is missing is zero."""
+        count = -(-codes.shape[1] // lanes)
+        dtype = {8: np.uint8, 16: np.uint16, 32: np.uint32}[self.config.operand_bits]
+        elements = np.zeros((count * lanes, self.config.rows), dtype)
+        elements[: codes.shape[1]] = codes.T
+        octets = elements.reshape(count, -1).view(np.uint8)
+        padded = np.zeros((count, -(-octets.shape[1] // 4) * 4), np.uint8)
+        padded[:, : octets.shape[1]] = octets
+        return padded.view(np.uint32)
+
+    def read(self, addresses: NDArray[np.integer], **settings: Any) -> tuple[Bits, NDArray[np.bool_], Result]:
+        """fp32 bits ``[columns, addresses]`` of PSUM locations, and which of these were written since reset."""
+        bank, offset = np.divmod(addresses, self.config.bank_depth)
+        settings.setdefault("expect", {"results": len(addresses)})
+        run = self.model.run({"reads": {"bank": bank, "offset": offset}}, **settings)
+        words = run.outputs["results"]
+        return words[:, : self.config.columns].T.copy(), (words[:, self.config.columns] & 1).astype(np.bool_), run
+
+    def _tile(self, step: Step, stationary: Codes, moving: Codes, zeros: tuple[int, int]) -> Codes:
+        """The operands of a step, filled up to all rows with zeros whose product is -0: it changes no sum."""
+        loading = step.instruction.operation == Operation.LOAD_STATIONARY
+        source, columns, zero = (stationary, step.m, zeros[0]) if loading else (moving, step.n, zeros[1])
+        tile = np.full((self.config.rows, len(columns)), zero, source.dtype)
+        tile[: len(step.k)] = source[step.k.start : step.k.stop, columns.start : columns.stop]
+        return tile
+
+
+def requests(instructions: Sequence[Instruction]) -> Mapping[str, NDArray[np.int64]]:
+    """Items of the ``requests`` stream, by field."""
+    rows = [dataclasses.asdict(instruction) for instruction in instructions]
+    return {name: np.array([int(row[name]) for row in rows]) for name in rows[0]}
