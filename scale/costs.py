@@ -12,7 +12,7 @@ from golden.tensor.gemm import gemm_cycles
 from spec.machine import ChipConfig
 from spec.tensor import TensorConfig
 
-STEADY_TILES = 6
+STEADY_TILES = 3
 """Tiles of each loop that are run through the golden model; from there on each further tile costs the same (a test)."""
 
 

@@ -130,9 +130,15 @@ class Fabric:
             box = np.array([[span[index] for span, index in zip(spans, at, strict=True)] for at in _places(shape)])
             if math.prod(shape) == len(group) and (box == places).all():
                 used = [dimension for dimension, extent in enumerate(shape) if extent > 1]
-                narrow = [1 / self.torus.flit_cycles(1 + 2 * dimension) for dimension in used]
+                narrow = [self._width(dimension, shape[dimension]) for dimension in used]
                 return tuple(shape[dimension] for dimension in used), tuple(narrow)
         return (len(group),), (1.0,)
+
+    def _width(self, dimension: int, extent: int) -> float:
+        """Relative width of both neighbours' links together; a pair cut out of a longer ring has one link, not two."""
+        assert self.torus is not None
+        paired = extent == 2 and self.torus.sizes[dimension] > 2
+        return (0.5 if paired else 1.0) / self.torus.flit_cycles(1 + 2 * dimension)
 
     def between(self, servers: int) -> Collectives:
         """Collectives of chips at one position of all servers; each has its own EFA port, so all are alike."""

@@ -13,7 +13,7 @@ order.
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
@@ -143,82 +143,87 @@ def _split(shape: Sequence[int], widths: Sequence[float]) -> dict[tuple[int, ...
 def bucket(operation: str, shape: Sequence[int], widths: Sequence[float]) -> Schedule:
     """Rings along one dimension after the other, parts of the data taking the dimensions in different orders.
 
-    ``widths`` are relative widths of the links of each dimension: wide dimensions get more of the data first.
+    ``widths`` are relative widths of the links of each dimension: wide dimensions get more of the data first. All parts
+    pass their first dimension at once, then their second, and so on. Where sizes differ, the fewer and larger steps of
+    a short ring are cut into *pieces* so that every pass has as many steps in each dimension.
     """
     ranks = math.prod(shape)
     whole = ranks if operation == "all_gather" else 1
-    parts = [
-        _Part(order, turn, share / 2)
-        for order, share in _split(shape, widths).items()
-        for turn in (1, -1)
-    ]  # fmt: skip
+    parts = [_Part(order, turn, share / 2) for order, share in _split(shape, widths).items() for turn in (1, -1)]
+    rings = [size - 1 for size in shape if size > 1]
+    steps_of_a_pass = math.lcm(*rings)
+    grid = _Grid(tuple(shape), steps_of_a_pass, math.lcm(*(steps_of_a_pass // ring for ring in rings)))
     steps: list[Step] = []
-    if operation != "all_gather":
-        steps += _together([list(_scatter(shape, number, part, whole)) for number, part in enumerate(parts)])
-    if operation != "reduce_scatter":
-        steps += _together([list(_gather(shape, number, part, whole)) for number, part in enumerate(parts)])
-    sizes = np.repeat([part.share * whole / ranks for part in parts], ranks)
-    return Schedule(operation, "bucket", ranks, tuple(steps), sizes, np.tile(np.arange(ranks), len(parts)))
+    for adds in (True, False):
+        if operation == ("all_gather" if adds else "reduce_scatter"):
+            continue
+        for passed in range(len(shape)) if adds else reversed(range(len(shape))):
+            steps += _pass(grid, parts, passed, whole, adds)
+    slots = ranks * grid.pieces
+    sizes = np.repeat([part.share * whole / slots for part in parts], slots)
+    return Schedule(
+        operation, "bucket", ranks, tuple(steps), sizes, np.tile(np.arange(ranks), len(parts) * grid.pieces)
+    )
 
 
-def _scatter(shape: Sequence[int], number: int, part: _Part, whole: int) -> Iterator[Step]:
-    """Reduce-scatter of one part: dimension by dimension, what is left shrinking by its size."""
-    for passed, dimension in enumerate(part.order):
-        moves = _neighbours(shape, part, passed, whole)
-        for step in range(shape[dimension] - 1):
-            yield Step(moves, True, partial(_block, shape, number, part, passed, step + 1))
+@dataclasses.dataclass(frozen=True)
+class _Grid:
+    """Ranks in a box; slot ``(part * pieces + piece) * ranks + rank`` belongs to ``rank``."""
+
+    shape: tuple[int, ...]
+    steps: int
+    """Steps of each pass."""
+    pieces: int
+    """Pieces each part's slots are cut into, so that a step of a short ring can be spread over several."""
+
+    def along(self, dimension: int) -> tuple[Indices, Indices, int]:
+        """All ranks, their coordinate in a dimension, and its stride."""
+        ranks, stride = np.arange(math.prod(self.shape)), math.prod(self.shape[:dimension])
+        return ranks, ranks // stride % self.shape[dimension], stride
 
 
-def _gather(shape: Sequence[int], number: int, part: _Part, whole: int) -> Iterator[Step]:
-    """All-gather of one part: the same dimensions backwards."""
-    for passed, dimension in reversed(list(enumerate(part.order))):
-        moves = _neighbours(shape, part, passed, whole)
-        for step in range(shape[dimension] - 1):
-            yield Step(moves, False, partial(_block, shape, number, part, passed, step))
+def _pass(grid: _Grid, parts: Sequence[_Part], passed: int, whole: int, adds: bool) -> list[Step]:
+    """All parts along the dimension each of them passes now: every rank to the next, block by block."""
+    moves = []
+    for part in parts:
+        dimension = part.order[passed]
+        ranks, here, stride = grid.along(dimension)
+        size = grid.shape[dimension]
+        if size == 1:
+            continue
+        target = ranks + ((here + part.turn) % size - here) * stride
+        left = math.prod(grid.shape[other] for other in part.order[: passed + 1])
+        share = part.share * whole / left * (size - 1) / grid.steps
+        moves.append(Moves(ranks, target, np.full(len(ranks), share)))
+    if not moves:
+        return []
+    joined = Moves(
+        np.concatenate([each.source for each in moves]),
+        np.concatenate([each.target for each in moves]),
+        np.concatenate([each.share for each in moves]),
+    )
+    return [Step(joined, adds, partial(_blocks, grid, parts, passed, step, adds)) for step in range(grid.steps)]
 
 
-def _neighbours(shape: Sequence[int], part: _Part, passed: int, whole: int) -> Moves:
-    """Every rank to the next one along the dimension a part passes, with one block of what is left of it."""
-    dimension = part.order[passed]
-    ranks, stride, size = np.arange(math.prod(shape)), math.prod(shape[:dimension]), shape[dimension]
-    here = ranks // stride % size
-    target = ranks + ((here + part.turn) % size - here) * stride
-    share = part.share * whole / math.prod(shape[other] for other in part.order[: passed + 1])
-    return Moves(ranks, target, np.full(len(ranks), share))
-
-
-def _block(shape: Sequence[int], number: int, part: _Part, passed: int, behind: int) -> list[Indices]:
-    """Slots each rank sends: its own place in dimensions already passed, ``behind`` it in this one, any in the rest."""
-    ranks = np.arange(math.prod(shape))
-    first = np.full(len(ranks), number * len(ranks))
-    rest = np.zeros(1, dtype=np.int64)
-    for place, dimension in enumerate(part.order):
-        stride, size = math.prod(shape[:dimension]), shape[dimension]
-        here = ranks // stride % size
-        if place < passed:
-            first += here * stride
-        elif place == passed:
-            first += (here - part.turn * behind) % size * stride
-        else:
-            rest = (rest[:, None] + np.arange(size) * stride).ravel()
-    return list(first[:, None] + rest)
-
-
-def _together(parts: Sequence[Sequence[Step]]) -> list[Step]:
-    """Steps of several parts side by side: the first of each at once, then the second of each."""
-    merged: list[Step] = []
-    known: dict[tuple[int, ...], Moves] = {}
-    for steps in itertools.zip_longest(*parts):
-        present = [step for step in steps if step is not None]
-        key = tuple(id(step.moves) for step in present)
-        if key not in known:
-            known[key] = Moves(*(np.concatenate([getattr(step.moves, name) for step in present]) for name in _FIELDS))
-        merged.append(Step(known[key], present[0].adds, partial(_joined, present)))
-    return merged
-
-
-_FIELDS = ("source", "target", "share")
-
-
-def _joined(steps: Sequence[Step]) -> list[Indices]:
-    return [slots for step in steps for slots in step.slots()]
+def _blocks(grid: _Grid, parts: Sequence[_Part], passed: int, step: int, adds: bool) -> list[Indices]:
+    """Slots each rank sends: its own place in dimensions already passed, one behind it in this one, any in the rest."""
+    found: list[Indices] = []
+    for number, part in enumerate(parts):
+        size = grid.shape[part.order[passed]]
+        if size == 1:
+            continue
+        ring_step, turn = divmod(step, grid.steps // (size - 1))
+        each = grid.pieces * (size - 1) // grid.steps
+        ranks = math.prod(grid.shape)
+        first = np.full(ranks, number * grid.pieces * ranks)
+        rest = np.arange(turn * each, (turn + 1) * each) * ranks
+        for place, dimension in enumerate(part.order):
+            _, here, stride = grid.along(dimension)
+            if place < passed:
+                first += here * stride
+            elif place == passed:
+                first += (here - part.turn * (ring_step + adds)) % size * stride
+            else:
+                rest = (rest[:, None] + np.arange(grid.shape[dimension]) * stride).ravel()
+        found += list(first[:, None] + rest)
+    return found

@@ -146,8 +146,10 @@ def test_bucket_adds_in_the_stated_order() -> None:
     after = execute(schedule, before)
     grid = before.reshape(4, 3, len(schedule.sizes), 2)  # y, x, slot, element
     orders = [order for order in schedules._split(shape, (1, 1)) for _ in range(2)]
+    slots_of_a_part = len(schedule.sizes) // len(orders)
     for slot, owner in enumerate(schedule.owner):
-        part, turn = slot // 12, 1 if slot // 12 % 2 == 0 else -1
+        part = slot // slots_of_a_part
+        turn = 1 if part % 2 == 0 else -1
         level = grid[:, :, slot]
         for dimension in orders[part]:
             axis, size = 1 - dimension, shape[dimension]

@@ -1,3 +1,5 @@
+import random
+
 import pytest
 
 from golden.tensor.gemm import gemm_cycles
@@ -17,6 +19,18 @@ def test_large_products_cost_exactly_what_the_golden_program_costs(
 ) -> None:
     group = config.bank_depth * max(1, config.psum_banks // 2)
     k, m, n = int(tiles[0] * config.rows), int(tiles[1] * config.columns), int(tiles[2] * group)
+    assert product_cycles(config, k, m, n) == gemm_cycles(config, k, m, n)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_products_cost_exactly_what_the_golden_program_costs(seed: int) -> None:
+    draw = random.Random(seed)
+    banks, side = draw.choice([1, 2, 3, 8]), draw.choice([4, 16])
+    config = SMALL.replace(
+        rows=side, columns=draw.choice([4, 16]), psum_banks=banks, load_columns=draw.choice([1, 2, 4])
+    )
+    k, m = draw.randrange(1, 14 * config.rows), draw.randrange(1, 16 * config.columns)
+    n = draw.randrange(1, draw.choice([8, 20 * config.bank_depth]))
     assert product_cycles(config, k, m, n) == gemm_cycles(config, k, m, n)
 
 
