@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from golden.numerics.codes import F64, Codes, code_dtype, decode, element_named
-from golden.numerics.random import STOCHASTIC_BITS
 from spec.formats import FloatFormat, IntFormat, ScaleFormat
+from spec.numerics import STOCHASTIC_BITS
 
 I64 = NDArray[np.int64]
 

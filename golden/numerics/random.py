@@ -3,16 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-STOCHASTIC_BITS = 24
-"""Random bits added below the last kept place: the 22 that an fp32 number can lose to a normal number of any format,
-and two more. They are the top bits of a 32-bit word."""
-
 
 class Xorshift32:
     """Marsaglia's xorshift32, one independent state per lane.
 
-    ``state`` is a uint32 array, visible and settable; zero is not a legal state. A step is ``x ^= x << 13``,
-    ``x ^= x >> 17``, ``x ^= x << 5``; its result is the new state. The period is 2**32 - 1.
+    ``state`` is a uint32 array, visible and settable; zero is not a legal state. The word drawn is the state, which
+    then steps: ``x ^= x << 13``, ``x ^= x >> 17``, ``x ^= x << 5``. The period is 2**32 - 1.
     """
 
     def __init__(self, state: NDArray[np.uint32]) -> None:
@@ -21,13 +17,13 @@ class Xorshift32:
             raise ValueError("Xorshift32.state = 0: legal is 1 to 4294967295")
 
     def next(self) -> NDArray[np.uint32]:
-        """Advance every lane by one step and return the new states."""
-        x = self.state
-        x = x ^ (x << np.uint32(13))
+        """The next word of every lane."""
+        drawn = self.state
+        x = drawn ^ (drawn << np.uint32(13))
         x = x ^ (x >> np.uint32(17))
         self.state = x ^ (x << np.uint32(5))
-        return self.state.copy()
+        return drawn
 
     def stream(self, steps: int) -> NDArray[np.uint32]:
-        """``[steps, lanes]``: the results of the next steps."""
+        """``[steps, lanes]``: the next words of every lane."""
         return np.stack([self.next() for _ in range(steps)]) if steps else np.empty((0, len(self.state)), np.uint32)

@@ -7,16 +7,19 @@ the user.
 
 from hdl.numerics.accumulate import Accumulate
 from hdl.numerics.add import Add
+from hdl.numerics.cast import Cast
 from hdl.numerics.compare import Compare
 from hdl.numerics.decode import Decode
 from hdl.numerics.layouts import Fp32, Operand, Product
 from hdl.numerics.multiply import Multiply
 from hdl.numerics.multiply_add import MultiplyAdd
 from hdl.numerics.product import ExactProduct
+from hdl.numerics.xorshift import Xorshift32
 
 __all__ = [
     "Accumulate",
     "Add",
+    "Cast",
     "Compare",
     "Decode",
     "ExactProduct",
@@ -25,4 +28,5 @@ __all__ = [
     "MultiplyAdd",
     "Operand",
     "Product",
+    "Xorshift32",
 ]

@@ -1,64 +1,93 @@
-"""From the bits of a number to the internal form."""
+"""From the bits of a number to its parts, and to the internal form of the tensor engine."""
 
+from types import SimpleNamespace
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
+from amaranth.hdl import Array, C, Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from hdl.block import Block
+from hdl.numerics.count import leading_zeros
 from hdl.numerics.layouts import ZERO_EXPONENT, Operand
-from spec.formats import FLOATS, SCALES, SIGNIFICAND_BITS, FloatFormat, ScaleFormat
+from spec.formats import FLOATS, SCALES, SIGNIFICAND_BITS, FloatFormat, IntFormat, ScaleFormat
 from spec.numerics import DecodeConfig
 
-
-def _normalise(m: Module, name: str, significand: Any) -> tuple[Any, Any]:
-    """``significand`` shifted until its top bit is 1, and by how much; log2(width) steps."""
-    value = significand
-    amount: list[Signal] = []
-    width = len(significand)
-    step = 1 << (width - 1).bit_length() >> 1
-    while step:
-        shift = Signal(name=f"{name}_by_{step}")
-        shifted = Signal(width, name=f"{name}_to_{step}")
-        m.d.comb += shift.eq(~value[width - step :].any())
-        m.d.comb += shifted.eq(Mux(shift, value << step, value))
-        value = shifted
-        amount.insert(0, shift)
-        step >>= 1
-    return value, Cat(amount)
+EXPONENT = signed(9)
+"""Exponents of every format, normalised subnormals of fp32 (-149) included."""
 
 
-def decode(m: Module, entry: FloatFormat | ScaleFormat, code: Any) -> Signal:
-    """Add the logic that decodes ``code``, the element as it lies in memory, and return the :class:`Operand`."""
-    operand = Signal(Operand, name=f"operand_{entry.name}")
-    if isinstance(entry, ScaleFormat):
-        m.d.comb += [
-            operand.nan.eq(code == entry.nan_pattern),
-            operand.exponent.eq(code - entry.bias),
-            operand.significand.eq(1 << (SIGNIFICAND_BITS - 1)),
-        ]
-        return operand
-    mantissa_end = entry.storage - entry.width + entry.mantissa_bits
-    mantissa = code[entry.storage - entry.width : mantissa_end]
-    field = code[mantissa_end : mantissa_end + entry.exponent_bits]
-    normal = field.any()
-    special = field.all() if entry.infinity else 0
-    exponent = Signal(signed(10), name=f"exponent_{entry.name}")
-    normalised, amount = _normalise(m, f"subnormal_{entry.name}", mantissa)
+def storage_of(entry: FloatFormat | ScaleFormat | IntFormat) -> int:
+    """Bits an element takes in memory."""
+    return entry.storage if isinstance(entry, FloatFormat) else entry.width
+
+
+def take_apart(m: Module, entry: FloatFormat | ScaleFormat | IntFormat, code: Any) -> Any:
+    """Add the logic that takes ``code``, an element as it lies in memory, apart.
+
+    The result's attributes are ``significand``, normalised and as wide as the format needs; ``exponent``, unbiased, of
+    the significand's top bit; ``sign``; ``zero``; ``infinite``; ``nan``. The significand of zero is 0; otherwise
+    significand and exponent mean nothing when one of the last three is set.
+    """
+    if isinstance(entry, FloatFormat):
+        return _take_float_apart(m, entry, code[entry.storage - entry.width : entry.storage])
+    if isinstance(entry, IntFormat):
+        return _take_int_apart(m, entry, code[: entry.width])
+    code = code[: entry.width]
+    exponent = Signal(EXPONENT, name=f"{entry.name}_exponent")
+    m.d.comb += exponent.eq(code - entry.bias)
+    nan = code == entry.nan_pattern
+    return SimpleNamespace(significand=C(1, 1), exponent=exponent, sign=C(0), zero=C(0), infinite=C(0), nan=nan)
+
+
+def _take_float_apart(m: Module, entry: FloatFormat, code: Any) -> Any:
+    mantissa, field = code[: entry.mantissa_bits], code[entry.mantissa_bits : -1]
+    normal, fraction = field.any(), mantissa.any()
+    special = field.all() if entry.infinity else C(0)
+    zeros = leading_zeros(m, mantissa, f"{entry.name}_")
+    exponent = Signal(EXPONENT, name=f"{entry.name}_exponent")
+    significand = Signal(entry.mantissa_bits + 1, name=f"{entry.name}_significand")
     m.d.comb += [
-        exponent.eq(Mux(normal, field, -amount) - entry.bias),
-        operand.sign.eq(code[entry.storage - 1]),
-        operand.infinite.eq(special & ~mantissa.any()),
-        operand.significand[SIGNIFICAND_BITS - 1].eq(normal | mantissa.any()),
-        operand.exponent.eq(Mux(normal | mantissa.any(), exponent, ZERO_EXPONENT)),
+        exponent.eq(Mux(normal, field, -zeros) - entry.bias),
+        significand.eq(Mux(normal, Cat(mantissa, 1), mantissa << 1 << zeros)),
     ]
-    fraction = operand.significand[SIGNIFICAND_BITS - 1 - entry.mantissa_bits : SIGNIFICAND_BITS - 1]
-    m.d.comb += fraction.eq(Mux(normal, mantissa, normalised << 1))
-    if entry.infinity:
-        m.d.comb += operand.nan.eq(special & mantissa.any())
-    elif entry.nan:
-        m.d.comb += operand.nan.eq(Cat(mantissa, field).all())
+    return SimpleNamespace(
+        significand=significand,
+        exponent=exponent,
+        sign=code[-1],
+        zero=~normal & ~fraction,
+        infinite=special & ~fraction,
+        nan=special & fraction if entry.infinity else code[:-1].all() if entry.nan else C(0),
+    )
+
+
+def _take_int_apart(m: Module, entry: IntFormat, code: Any) -> Any:
+    sign = code[-1] if entry.signed else C(0)
+    magnitude = Signal(entry.width, name=f"{entry.name}_magnitude")
+    exponent = Signal(EXPONENT, name=f"{entry.name}_exponent")
+    zeros = leading_zeros(m, magnitude, f"{entry.name}_")
+    m.d.comb += [magnitude.eq(Mux(sign, -code, code)), exponent.eq(entry.width - 1 - zeros)]
+    return SimpleNamespace(
+        significand=(magnitude << zeros)[: entry.width],
+        exponent=exponent,
+        sign=sign,
+        zero=~magnitude.any(),
+        infinite=C(0),
+        nan=C(0),
+    )
+
+
+def decode(m: Module, entry: FloatFormat | ScaleFormat, code: Any) -> Any:
+    """Add the logic that decodes ``code``, an element as it lies in memory, and return the :class:`Operand`."""
+    parts = take_apart(m, entry, code)
+    operand = Signal(Operand, name=f"{entry.name}_operand")
+    m.d.comb += [
+        operand.significand.eq(parts.significand << (SIGNIFICAND_BITS - len(parts.significand))),
+        operand.exponent.eq(Mux(parts.zero, ZERO_EXPONENT, parts.exponent)),
+        operand.sign.eq(parts.sign),
+        operand.infinite.eq(parts.infinite),
+        operand.nan.eq(parts.nan),
+    ]
     return operand
 
 
@@ -75,10 +104,7 @@ class Decode(Block):
     def __init__(self, config: DecodeConfig) -> None:
         known: dict[str, FloatFormat | ScaleFormat] = {**FLOATS, **SCALES}
         self.formats = [known[name] for name in config.formats]
-        ports = {
-            "code": In(max(entry.storage if isinstance(entry, FloatFormat) else entry.width for entry in self.formats)),
-            "operand": Out(Operand),
-        }
+        ports = {"code": In(max(map(storage_of, self.formats))), "operand": Out(Operand)}
         if len(self.formats) > 1:
             ports["select"] = In(range(len(self.formats)))
         super().__init__(config, wiring.Signature(ports))
