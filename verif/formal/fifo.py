@@ -1,6 +1,6 @@
 """The FIFO never loses, duplicates, reorders or changes a payload, whatever the streams and the reset do."""
 
-from typing import Any
+from typing import Any, cast
 
 from amaranth.hdl import Array, Assert, Cover, Module, Mux, Signal, Value
 
@@ -20,7 +20,7 @@ class FifoProperties(Properties):
 
     def __init__(self, config: FifoConfig, fifo: Fifo | None = None) -> None:
         self.config = config
-        self.fifo: Any = fifo or Fifo(config)
+        self.fifo = cast(Any, fifo or Fifo(config))
         self.mark = Signal()
         i, o = self.fifo.i, self.fifo.o
         self.inputs = (i.valid, i.payload, o.ready, self.mark)

@@ -34,8 +34,10 @@ def add(vectors: int, mismatches: int) -> None:
 def paused() -> Iterator[None]:
     """Comparisons that are meant to fail do not count."""
     before = snapshot()
-    yield
-    _TOTAL.vectors, _TOTAL.mismatches = before.vectors, before.mismatches
+    try:
+        yield
+    finally:
+        _TOTAL.vectors, _TOTAL.mismatches = before.vectors, before.mismatches
 
 
 def snapshot() -> Counts:
