@@ -2,12 +2,9 @@
 
 import dataclasses
 
-from spec.formats import FLOATS, INTS
 from spec.functions import FUNCTIONS
 from spec.parameters import Parameters, parameter, refuse
-
-FORMATS: tuple[str, ...] = tuple(FLOATS) + tuple(INTS)
-"""Formats of operands and results, in the order of their codes in instructions."""
+from spec.vector import ELEMENT_FORMATS
 
 OPCODES: dict[str, str] = {
     "activation": "f(f32(f32(in * scale) + bias)); 'no bias' is -0.0, the identity of addition",
@@ -65,7 +62,9 @@ class ScalarConfig(Parameters):
     functions: tuple[str, ...] = parameter(
         tuple(FUNCTIONS), choices=FUNCTIONS, doc="functions in the lanes' tables, in the order of their codes"
     )
-    formats: tuple[str, ...] = parameter(FORMATS, choices=FORMATS, doc="formats of operands and results")
+    formats: tuple[str, ...] = parameter(
+        ELEMENT_FORMATS, choices=ELEMENT_FORMATS, doc="formats of operands and results"
+    )
     multiply_stages: int = parameter(1, unit="cycles", low=1, high=4, doc="latency of an fp32 multiplication")
     add_stages: int = parameter(1, unit="cycles", low=1, high=4, doc="latency of an fp32 addition")
 
@@ -75,6 +74,8 @@ class ScalarConfig(Parameters):
             value = getattr(self, name)
             if len(set(value)) != len(value):
                 raise refuse("ScalarConfig", name, value, "each name once")
+        if "copy" not in self.functions:
+            raise refuse("ScalarConfig", "functions", self.functions, "a list with copy, which tensor_copy needs")
 
     @property
     def prepare_latency(self) -> int:

@@ -2,12 +2,15 @@
 
 import dataclasses
 
+from spec.formats import FLOATS, INTS
 from spec.parameters import Parameters, parameter
+
+ELEMENT_FORMATS: tuple[str, ...] = tuple(FLOATS) + tuple(INTS)
+"""Formats of operands and results of vector and scalar engine, in the order of their codes in instructions."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class QueueConfig(Parameters):
-    """A queue in front of a stream."""
+class CastConfig(Parameters):
+    """A cast between fp32 and the formats of elements."""
 
-    width: int = parameter(32, unit="bits", low=1, high=1 << 20, doc="bits of an item")
-    depth: int = parameter(2, unit="items", low=1, high=1 << 12, doc="items stored")
+    formats: tuple[str, ...] = parameter(ELEMENT_FORMATS, choices=ELEMENT_FORMATS, doc="formats beside fp32")

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from golden.numerics import arithmetic, codes
 from golden.numerics.cast import encode
 from golden.scalar.functions import evaluate
-from spec.scalar import LENGTH_MAX, OPCODES, REDUCE_COMMANDS, ScalarConfig
+from spec.scalar import LENGTH_MAX, OPCODES, ScalarConfig
 
 Codes = codes.Codes
 F32 = npt.NDArray[np.float32]
@@ -105,24 +105,28 @@ def rows_of(instruction: Instruction) -> int:
     return 1 if instruction.opcode == "read_accumulator" else instruction.length
 
 
-def cycles(config: ScalarConfig, program: Sequence[Instruction]) -> list[int]:
-    """Cycle of each instruction's last result when streams never stall, counted from the edge that takes the first.
+def constants_of(instruction: Instruction) -> int:
+    """Rows of constants that a legal instruction takes."""
+    computes = instruction.opcode in ("activation", "tensor_scalar")
+    return sum(np.ndim(value) > 0 for value in (instruction.scale, instruction.bias)) if computes else 0
 
-    Instructions are issued back to back: an instruction of N rows occupies the engine for N cycles. A row of constants
-    (one for each of scale and bias that is per lane) and a refused instruction take a cycle of the decoder, which works
-    ahead by one instruction.
+
+def cycles(config: ScalarConfig, program: Sequence[Instruction]) -> list[int]:
+    """Cycle of each instruction's status when streams never stall, counted from the one that takes the first.
+
+    Its rows come in the cycles before, one each; a refused instruction has none. Instructions are issued back to back:
+    N rows occupy the engine for N cycles, a refused one for one. Decoding is one cycle, and one for each row of
+    constants, hidden behind the instruction before.
     """
-    assert set(REDUCE_COMMANDS) >= {instruction.reduce for instruction in program}
-    ends = []
-    decoded, free = 0, 0
+    ends, taken, issued = [], 0, 0
     for instruction in program:
-        constants = sum(np.ndim(value) > 0 for value in (instruction.scale, instruction.bias))
-        start = max(decoded + 1 + constants, free)
-        if error_of(config, instruction) != "done":
-            ends.append(start)
-            decoded = start
-            continue
-        free = start + rows_of(instruction)
-        decoded = start
-        ends.append(free - 1 + config.latency)
+        done = error_of(config, instruction) == "done"
+        computes = instruction.opcode in ("activation", "tensor_scalar")
+        constants = (
+            sum(np.ndim(value) > 0 for value in (instruction.scale, instruction.bias)) if done and computes else 0
+        )
+        start = max(taken + 1 + constants, issued)
+        issued = start + (rows_of(instruction) if done else 1)
+        taken = max(taken + 1, start)
+        ends.append(issued + config.latency + 1)
     return ends

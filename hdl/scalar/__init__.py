@@ -1,0 +1,1 @@
+"""Scalar engine: lanes that evaluate functions, and the control that streams rows through them."""

@@ -1,0 +1,1 @@
+"""Vector engine: lanes that combine elements, and the control that streams rows through them."""
