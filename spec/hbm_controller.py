@@ -192,15 +192,15 @@ class HbmControllerConfig(Parameters):
 
     timing: HbmTiming = HBM3_6400
     geometry: HbmGeometry = HbmGeometry()
-    read_lines: int = parameter(32, unit="lines", low=2, high=64, doc="reorder window of reads")
+    read_lines: int = parameter(64, unit="lines", low=2, high=64, doc="reorder window of reads")
     write_lines: int = parameter(128, unit="lines", low=2, high=256, doc="write buffer")
-    high_water: int = parameter(112, unit="lines", low=1, high=256, doc="writes that start a write batch")
+    high_water: int = parameter(124, unit="lines", low=1, high=256, doc="writes that start a write batch")
     low_water: int = parameter(16, unit="lines", low=0, high=255, doc="writes left when a write batch ends")
     prepare: int = parameter(12, unit="lines", low=0, high=256, doc="distance to a batch's end at which rows of the next open")
     idle_slots: int = parameter(16, unit="slots", low=1, high=255, doc="slots without reads after which writes drain")
     age_limit: int = parameter(512, unit="slots", low=16, high=1 << 15, doc="wait of the oldest read before it goes first")
     refresh_ahead: int = parameter(32, unit="REFpb", low=0, high=256, doc="refreshes that may be done before they are due")
-    refresh_urgent: int = parameter(96, unit="REFpb", low=1, high=256, doc="refreshes owed at which demand gives way")
+    refresh_urgent: int = parameter(32, unit="REFpb", low=1, high=256, doc="refreshes owed at which demand gives way")
     hashed: bool = parameter(True, choices=(False, True), doc="fold all address bits into the bank (HbmMap)")
     in_order: bool = parameter(False, choices=(False, True), doc="True: accesses in order of arrival, no reordering")
     tag_bits: int = parameter(8, unit="bits", low=1, high=32, doc="tag returned with each read")
