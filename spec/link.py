@@ -100,6 +100,19 @@ class RouterConfig(Parameters):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class OutputConfig(Parameters):
+    """One output of a router and its link; ``cycles`` is the time of a flit on it (2: half the wires)."""
+
+    router: RouterConfig
+    cycles: int = parameter(1, unit="cycles", low=1, high=8, doc="time of one flit on the link")
+
+    @property
+    def part_bits(self) -> int:
+        """Wires of the link: a flit with its marks and its lane, divided by the cycles."""
+        return -(-(self.router.flit_bits + 2 + bits_for(self.router.lanes - 1)) // self.cycles)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class LinkConfig(Parameters):
     """The serial link between two chips: what one frame carries and how much may be under way."""
 

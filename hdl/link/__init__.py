@@ -1,0 +1,1 @@
+"""NeuronLink: router, link layer, torus and switch."""

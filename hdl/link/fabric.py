@@ -1,0 +1,74 @@
+"""A torus of routers, assembled from its topology."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module
+from amaranth.lib import data
+from amaranth.lib.wiring import In, Out, connect, flipped
+
+from hdl.block import Block, place
+from hdl.link.layouts import FlitLink, flit_layout
+from hdl.link.narrow import Narrow
+from hdl.link.router import Router
+from spec.link import OutputConfig, RouterConfig
+from spec.topology import LOCAL, opposite
+
+
+class Fabric(Block):
+    """All routers of ``config.torus`` and the links between them, the router emitted once.
+
+    ``chips[node]`` is the chip's link into its router, ``routers[node]`` the one back. A link of half the width has
+    half the wires and a flit takes two cycles on it. ``probe[node][port]`` shows what arrives over each link, and
+    ``returns[node][port]`` the credits that leave each input, for benches.
+    Reset of the whole empties it. A line's end has no link: nothing is routed there, and its wires are tied off.
+    """
+
+    config: RouterConfig
+
+    def __init__(self, config: RouterConfig) -> None:
+        self.wire = data.StructLayout({"flit": flit_layout(config), "lane": range(config.lanes), "valid": 1})
+        nodes = config.torus.nodes
+        super().__init__(
+            config,
+            {
+                "chips": In(FlitLink(config)).array(nodes),
+                "routers": Out(FlitLink(config)).array(nodes),
+                "probe": Out(data.ArrayLayout(data.ArrayLayout(self.wire, config.ports), nodes)),
+                "returns": Out(data.ArrayLayout(data.ArrayLayout(config.lanes, config.ports), nodes)),
+            },
+        )
+        self.nodes = [Router(config) for _ in range(nodes)]
+        self.narrow = {
+            (link.source, link.source_port): Narrow(OutputConfig(router=config, cycles=link.cycles))
+            for link in config.torus.links
+            if link.cycles > 1
+        }
+
+    def elaborate(self, platform: Any) -> Module:
+        """Routers, then links."""
+        m = Module()
+        for node, router in enumerate(self.nodes):
+            m.submodules[f"router_{node}"] = place(router, platform)
+            for dimension, coordinate in enumerate(self.config.torus.coordinates(node)):
+                m.d.comb += router.position[dimension].eq(coordinate)
+            connect(m, router.i[LOCAL], flipped(self.chips[node]))
+            connect(m, router.o[LOCAL], flipped(self.routers[node]))
+        for link in self.config.torus.links:
+            sender = self.nodes[link.source].o[link.source_port]
+            receiver = self.nodes[link.target].i[link.target_port]
+            narrow = self.narrow.get((link.source, link.source_port))
+            if narrow is None:
+                connect(m, sender, receiver)
+            else:
+                m.submodules[f"narrow_{link.source}_{link.source_port}"] = place(narrow, platform)
+                connect(m, sender, narrow.i)
+                connect(m, narrow.o, receiver)
+        for node, router in enumerate(self.nodes):
+            for port in range(self.config.ports):
+                other = node if port == LOCAL else self.config.torus.neighbour(node, port)
+                if other is None:
+                    continue
+                seen = router.o[LOCAL] if port == LOCAL else self.nodes[other].i[opposite(port)]
+                m.d.comb += self.probe[node][port].as_value().eq(Cat(seen.flit, seen.lane, seen.valid))
+                m.d.comb += self.returns[node][port].eq(router.i[port].credit)
+        return m
