@@ -16,6 +16,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from sdk.scale_cli import scale, sweep
 from spec import results
 from spec.parameters import ParameterError
 
@@ -222,3 +223,7 @@ def lint() -> None:
 def docs() -> None:
     """Build the site into build/docs; a warning is an error."""
     sys.exit(python("-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html", "docs", "build/docs"))
+
+
+main.add_command(scale)
+main.add_command(sweep)
