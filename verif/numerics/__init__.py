@@ -1,1 +1,1 @@
-"""Numerics against golden: vectors of every corner class, and drivers that put millions of them through compiled models."""
+"""Numerics against golden: vectors of every corner class, put by the million through compiled models."""

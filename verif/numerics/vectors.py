@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golden.numerics import code_dtype, decode, encode
+from golden.numerics.codes import element_named, storage_bits
 from spec.formats import FLOATS, FloatFormat
 
 Codes = NDArray[np.unsignedinteger]
@@ -28,7 +29,7 @@ def corners(entry: FloatFormat) -> list[int]:
 
 
 def patterns(name: str, count: int, rng: np.random.Generator) -> Codes:
-    """Codes of a floating-point format: a quarter corners, a quarter small exponents or long runs of equal bits, the rest uniform."""
+    """Codes of a floating-point format: corners, small exponents, long runs of equal bits, and a third uniform."""
     entry = FLOATS[name]
     shift = entry.storage - entry.width
     codes = rng.integers(0, 1 << entry.width, count, dtype=np.uint64)
@@ -71,3 +72,35 @@ def pairs(count: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
     """Two fp32 codes that meet in an addition."""
     a = patterns("fp32", count, rng)
     return a, near(decode("fp32", a), count, rng)
+
+
+def factors(count: int, rng: np.random.Generator) -> tuple[Codes, Codes]:
+    """Two fp32 codes whose product mostly lies near one, near the largest number or among the subnormals."""
+    a, b = patterns("fp32", count, rng), patterns("fp32", count, rng)
+    field = (a >> np.uint32(23) & np.uint32(255)).astype(np.int64)
+    wanted = np.choose(rng.integers(0, 3, count), [127, 254, 1]) + rng.integers(-26, 4, count)
+    matched = np.clip(wanted + 127 - field, 0, 255).astype(np.uint32) << np.uint32(23)
+    return a, np.where(rng.random(count) < 0.7, b & np.uint32(0x807FFFFF) | matched, b).astype(np.uint32)
+
+
+def all_codes(name: str) -> Codes:
+    """Every code of a format of at most 19 bits."""
+    entry = element_named(name)
+    return (np.arange(1 << entry.width) << (storage_bits(entry) - entry.width)).astype(code_dtype(name))
+
+
+def all_pairs(name: str) -> tuple[Codes, Codes]:
+    """Every pair of codes of a narrow format."""
+    codes = all_codes(name)
+    return np.repeat(codes, len(codes)), np.tile(codes, len(codes))
+
+
+def codes_of(name: str, count: int, rng: np.random.Generator, *, exhaust: bool) -> Codes:
+    """Codes of any element format: all of them if there are at most ``count`` or ``exhaust`` allows 16 bits."""
+    entry = element_named(name)
+    if 1 << entry.width <= count or (exhaust and entry.width <= 16):
+        return all_codes(name)
+    if isinstance(entry, FloatFormat):
+        return patterns(name, count, rng)
+    magnitude = rng.integers(0, 1 << entry.width, count) >> rng.integers(0, entry.width, count)
+    return np.where(rng.random(count) < 0.5, magnitude, ~magnitude).astype(code_dtype(name))
