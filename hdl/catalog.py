@@ -7,15 +7,30 @@ machine of a preset and picks its own part of it.
 from collections.abc import Callable
 
 from hdl.block import Block
-from hdl.numerics.multiply_add import MultiplyAdd
+from hdl.numerics import Add, Cast, Compare, Decode, Multiply, MultiplyAdd, Xorshift32
 from spec.machine import MachineConfig
-from spec.numerics import MultiplyAddConfig
+from spec.numerics import (
+    OPERANDS,
+    AddConfig,
+    CastConfig,
+    CompareConfig,
+    DecodeConfig,
+    MultiplyAddConfig,
+    MultiplyConfig,
+    XorshiftConfig,
+)
 from spec.parameters import lookup
 
 BLOCKS: dict[str, Callable[[MachineConfig], Block]] = {
+    "numerics.add": lambda _: Add(AddConfig()),
+    "numerics.cast": lambda _: Cast(CastConfig(sources=("fp32",), targets=OPERANDS)),
+    "numerics.compare": lambda _: Compare(CompareConfig()),
+    "numerics.decode": lambda machine: Decode(DecodeConfig(formats=machine.tensor.formats)),
+    "numerics.multiply": lambda _: Multiply(MultiplyConfig()),
     "numerics.multiply_add": lambda machine: MultiplyAdd(
         MultiplyAddConfig(multiply_stages=machine.tensor.multiply_stages, add_stages=machine.tensor.add_stages)
     ),
+    "numerics.xorshift32": lambda _: Xorshift32(XorshiftConfig()),
 }
 """Name of each block that stands alone, and what builds it for a machine."""
 

@@ -3,9 +3,19 @@
 from spec.parameters import lookup
 from verif import fifo
 from verif.harness.bench import Bench
+from verif.numerics import accumulation, casts, fp32
+from verif.scalar import engine as scalar_engine
 
 BENCHES: list[Bench] = [
     fifo.BENCH,
+    scalar_engine.BENCH,
+    fp32.ADD,
+    casts.CAST,
+    fp32.COMPARE,
+    accumulation.DECODE,
+    fp32.MULTIPLY,
+    accumulation.MULTIPLY_ADD,
+    casts.XORSHIFT,
 ]
 
 
