@@ -3,9 +3,16 @@
 from hdl.fifo import Fifo
 from spec.fifo import FifoConfig
 from verif.harness.bench import Bench, Trial
+from verif.harness.coverage import CoverGroup
 from verif.harness.faults import check_notices_late
 from verif.harness.packing import to_words
 from verif.harness.stalls import ALWAYS, STALLS
+
+COVER = CoverGroup(
+    "fifo",
+    {"source": tuple(STALLS), "sink": tuple(STALLS), "level": ("empty", "full"), "reset": ("full",)},
+    crosses=[("source", "sink")],
+)
 
 
 def check(trial: Trial) -> None:
@@ -20,6 +27,7 @@ def check(trial: Trial) -> None:
             with trial.test(f"source {source}, sink {sink}"):
                 run = model.run({"i": items}, expect={"o": count}, stalls={"i": into, "o": out}, seed=trial.seed)
                 board.compare(run.outputs["o"], items)
+                COVER.hit(source=source, sink=sink)
 
     with trial.test("latency 1, full speed from depth 2"):
         run = model.run({"i": items}, expect={"o": count})
@@ -35,10 +43,15 @@ def check(trial: Trial) -> None:
         run = model.run({"i": items}, idle=10, stalls={"o": ALWAYS}, sample=["level"], limit=config.depth + 20)
         assert len(run.stamps["i"]) == min(config.depth, count), f"took {len(run.stamps['i'])} of {config.depth}"
         assert run.sampled("level").max() == min(config.depth, count)
+        assert run.sampled("level")[0] == 0
+        COVER.hit(level="empty")
+        COVER.hit(level="full")
 
     with trial.test("reset in mid-flight empties it"):
         run = model.run({}, resets=[(3, 1)], stalls={"o": ALWAYS}, sample=["level"], limit=6)
+        assert run.sampled("level")[0] == config.depth
         assert run.sampled("level")[-1] == 0
+        COVER.hit(reset="full")
         run = model.run({"i": items[:1]}, expect={"o": 1})
         board.compare(run.outputs["o"], items[:1])
     assert board.compared >= 36 * count, "the bench compared less than it meant to"
@@ -55,4 +68,5 @@ BENCH = Bench(
     long=_configs((1, 1), (64, 3), (100, 16), (1024, 33)),
     cocotb="verif.test_fifo",
     check=check,
+    cover=COVER,
 )

@@ -13,6 +13,7 @@ The check is a cocotb module, a function that drives a compiled model, or both. 
 import contextlib
 import dataclasses
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from hdl.block import Block
 from spec.parameters import Parameters
 from spec.results import BUILD
 from verif.harness import counts
+from verif.harness.coverage import CoverGroup
 from verif.harness.faults import check_notices
 from verif.harness.model import Model
 from verif.harness.runner import run_cocotb
@@ -46,6 +48,8 @@ class Row:
     repeat: str = ""
     figures: dict[str, Any] = dataclasses.field(default_factory=dict)
     """Anything else worth a record: ``{"accuracy [%]": 97.2}``."""
+    hits: Counter[str] = dataclasses.field(default_factory=Counter)
+    """Hits of the bench's cover bins."""
 
     @property
     def speed(self) -> float:
@@ -123,7 +127,7 @@ class Bench:
     """``name`` is the block's in ``hdl/catalog.py``. ``block`` builds it from a configuration.
 
     ``quick`` configurations run in ``make sim`` and ``make test``, ``long`` ones in ``make regress`` as well. A bench
-    without a block is a plain function (an application that uses several).
+    without a block is a plain function (an application that uses several). ``cover`` lists what its stimulus must meet.
     """
 
     name: str
@@ -132,6 +136,7 @@ class Bench:
     long: tuple[Parameters, ...] = ()
     cocotb: str = ""
     check: Check | None = None
+    cover: CoverGroup | None = None
 
     def __post_init__(self) -> None:
         if not self.quick or not (self.cocotb or self.check) or (self.cocotb and self.block is None):
@@ -177,6 +182,7 @@ class Bench:
 def _add(row: Row, found: counts.Counts) -> None:
     row.vectors += found.vectors
     row.mismatches += found.mismatches
+    row.hits.update(found.hits)
 
 
 def _below(folder: Path, name: str) -> Path:

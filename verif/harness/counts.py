@@ -1,6 +1,6 @@
-"""How many items this process compared, and how many differed: the columns of ``make sim``.
+"""How many items this process compared, how many differed, and which cover bins it met.
 
-Scoreboards count here. A simulation is a process of its own, so it leaves its counts in the file that
+Scoreboards and cover groups count here. A simulation is a process of its own, so it leaves its counts in the file that
 ``SYSTOLA_COUNTS`` names.
 """
 
@@ -9,16 +9,18 @@ import contextlib
 import dataclasses
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 
 @dataclasses.dataclass
 class Counts:
-    """Items compared, and items that differed."""
+    """Items compared, items that differed, hits of each cover bin."""
 
     vectors: int = 0
     mismatches: int = 0
+    hits: Counter[str] = dataclasses.field(default_factory=Counter)
 
 
 _TOTAL = Counts()
@@ -30,6 +32,16 @@ def add(vectors: int, mismatches: int) -> None:
     _TOTAL.mismatches += mismatches
 
 
+def cover(key: str) -> None:
+    """Count one hit of a cover bin."""
+    _TOTAL.hits[key] += 1
+
+
+def hits() -> Counter[str]:
+    """Hits of all cover bins so far."""
+    return _TOTAL.hits
+
+
 @contextlib.contextmanager
 def paused() -> Iterator[None]:
     """Comparisons that are meant to fail do not count."""
@@ -37,17 +49,18 @@ def paused() -> Iterator[None]:
     try:
         yield
     finally:
-        _TOTAL.vectors, _TOTAL.mismatches = before.vectors, before.mismatches
+        _TOTAL.vectors, _TOTAL.mismatches, _TOTAL.hits = before.vectors, before.mismatches, before.hits
 
 
 def snapshot() -> Counts:
     """The counts so far."""
-    return dataclasses.replace(_TOTAL)
+    return dataclasses.replace(_TOTAL, hits=Counter(_TOTAL.hits))
 
 
 def since(before: Counts) -> Counts:
     """What was added after ``before`` was taken."""
-    return Counts(_TOTAL.vectors - before.vectors, _TOTAL.mismatches - before.mismatches)
+    hits = _TOTAL.hits - before.hits
+    return Counts(_TOTAL.vectors - before.vectors, _TOTAL.mismatches - before.mismatches, hits)
 
 
 def save() -> None:
@@ -59,7 +72,10 @@ def save() -> None:
 
 def load(path: Path) -> Counts:
     """The counts a simulation left; zero if it left none."""
-    return Counts(**json.loads(path.read_text())) if path.exists() else Counts()
+    if not path.exists():
+        return Counts()
+    content = json.loads(path.read_text())
+    return Counts(content["vectors"], content["mismatches"], Counter(content["hits"]))
 
 
 if "SYSTOLA_COUNTS" in os.environ:
