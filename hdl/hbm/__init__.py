@@ -1,0 +1,1 @@
+"""HBM controller: reorder windows, bank timers, refresh, scheduler, data path."""

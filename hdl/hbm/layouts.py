@@ -1,0 +1,40 @@
+"""What the blocks of the HBM controller hand to each other."""
+
+from amaranth.lib import data, enum
+
+from spec.hbm_controller import HbmControllerConfig
+
+
+class RowKind(enum.Enum, shape=2):
+    """Commands of the row bus."""
+
+    NONE = 0
+    ACT = 1
+    PRE = 2
+    REF = 3
+
+
+def bits(count: int) -> int:
+    """Width of an index into ``count`` things."""
+    return max((count - 1).bit_length(), 1)
+
+
+class Layouts:
+    """Payload layouts of one configuration.
+
+    ``place``    bank (stack id and group included), row, and column of the line's first access
+    ``request``  a line: write or read, its place, and a tag that comes back with its column commands
+    ``column``   column command: ``last`` marks the second access of a line, ``enable`` a command at all
+    ``row``      row command; ``row`` counts for ACT only
+    """
+
+    def __init__(self, config: HbmControllerConfig) -> None:
+        g = config.geometry
+        self.tag_bits = max(config.tag_bits, bits(config.write_lines))
+        fields = {"bank": bits(g.all_banks), "row": bits(g.rows), "column": bits(g.columns)}
+        self.place = data.StructLayout(fields)
+        self.request = data.StructLayout({"write": 1, "place": self.place, "tag": self.tag_bits})
+        self.column = data.StructLayout(
+            {"enable": 1, "write": 1, "bank": fields["bank"], "column": fields["column"], "tag": self.tag_bits, "last": 1}
+        )
+        self.row = data.StructLayout({"kind": RowKind, "bank": fields["bank"], "row": fields["row"]})

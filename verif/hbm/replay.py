@@ -1,0 +1,72 @@
+"""The same lines through RTL and golden: every command in the same slot."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.hbm.controller import ACT, PRE, READ, REF, Replay, lines_of
+from spec.hbm_controller import HbmControllerConfig
+from verif.hbm.player import PlayerLayouts
+from verif.harness.model import Model
+from verif.harness.packing import unpack_array
+
+Ints = NDArray[np.int64]
+
+FIRST_OFFER = 1
+"""Slot of a run in which the player offers its first line: what golden is told as arrival of every line."""
+
+KINDS = np.array([-1, ACT, PRE, REF])
+"""Golden's kind of each ``RowKind``."""
+
+
+def pairs(config: HbmControllerConfig, lines: Ints) -> dict[str, object]:
+    """Stimulus of ``HbmPlayer`` for rows of (pseudo channel, bank, row, column, write); the tag counts lines."""
+    tags = 1 << PlayerLayouts(config).tag_bits
+    padded = np.concatenate([lines, lines[-1:]]) if len(lines) % 2 else lines
+    halves = []
+    for half in range(2):
+        channel, bank, row, column, write = padded[half::2].T
+        tag = (np.arange(len(channel)) * 2 + half) % tags
+        place = {"bank": bank, "row": row, "column": column}
+        halves.append({"channel": channel, "request": {"write": write, "place": place, "tag": tag}})
+    both = np.ones(len(padded) // 2, np.int64)
+    both[-1] = 1 - len(lines) % 2
+    return {"lines": halves, "both": both}
+
+
+def run(model: Model, config: HbmControllerConfig, addresses: Ints, writes: Ints, slots: int) -> tuple[Ints, Ints]:
+    """RTL's commands, as rows of (slot, pseudo channel, kind, bank, row or column), and the refreshes owed at the end."""
+    channels = range(config.geometry.pseudo_channels)
+    names = [f"commands_{p}" for p in channels] + [f"owed_{p}" for p in channels]
+    lines = lines_of(config, addresses, writes)
+    result = model.run({"pairs": pairs(config, lines)}, sample=names, limit=slots, tail=slots)
+    rows = []
+    for p in channels:
+        sampled = unpack_array(PlayerLayouts(config).commands, result.samples[f"commands_{p}"])
+        column, row = sampled["column"], sampled["row"]
+        at = np.flatnonzero(column["enable"])
+        rows.append(
+            np.stack([at, np.full(len(at), p), column["write"][at] + READ, column["bank"][at], column["column"][at]], 1)
+        )
+        at = np.flatnonzero(row["kind"])
+        kind = KINDS[row["kind"][at].astype(np.int64)]
+        rows.append(np.stack([at, np.full(len(at), p), kind, row["bank"][at], np.where(kind == ACT, row["row"][at], 0)], 1))
+    owed = np.array([int(result.sampled(f"owed_{p}")[-1]) for p in channels])
+    return in_order(np.concatenate(rows).astype(np.int64)), owed
+
+
+def in_order(commands: Ints) -> Ints:
+    """Commands by slot, pseudo channel and bus, without the line index: the form in which two logs are compared."""
+    rows = commands[:, :5]
+    return rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
+
+
+def first_difference(rtl: Ints, golden: Replay) -> str | None:
+    """What differs first, or None if every command is the same in the same slot."""
+    wanted = in_order(golden.commands)
+    length = min(len(rtl), len(wanted))
+    bad = np.flatnonzero((rtl[:length] != wanted[:length]).any(axis=1))
+    if len(bad):
+        return f"command {bad[0]}: RTL {rtl[bad[0]].tolist()}, golden {wanted[bad[0]].tolist()}"
+    if len(rtl) != len(wanted):
+        return f"RTL gave {len(rtl)} commands, golden {len(wanted)}"
+    return None
