@@ -34,8 +34,8 @@ class Cast(Block):
     Codes are elements as they lie in memory, in the low bits of their ports. ``source`` and ``target`` are positions in
     ``config.sources`` and ``config.targets``; where a list has one format there is no such port.
 
-    Rounds to nearest even, or with ``stochastic`` adds the top bits of ``random`` below the last kept place and cuts
-    off what is below it. Too large a number becomes infinity, or NaN in a format without infinities, or the largest
+    Rounds to nearest even, or with ``stochastic`` adds ``random``, the top bits of a random word, below the last kept
+    place and cuts off what is then below it. Too large a number becomes infinity, or NaN in a format without infinities, or the largest
     number in one without either; with ``saturate`` always the largest number, for infinities too. Integers saturate
     always. NaN becomes the canonical NaN, -0 in ``fp4_e2m1``, 0 in integers. A scale is NaN for zero and negative
     numbers, and never below its smallest.
@@ -48,7 +48,7 @@ class Cast(Block):
         self.targets = [ELEMENTS[name] for name in config.targets]
         ports = {
             "code": In(max(map(storage_of, self.sources))),
-            "random": In(32),
+            "random": In(STOCHASTIC_BITS),
             "stochastic": In(1),
             "saturate": In(1),
             "result": Out(max(map(storage_of, self.targets))),
@@ -66,7 +66,7 @@ class Cast(Block):
         target = self.target if len(self.targets) > 1 else C(0, 1)
         controls = {"target": target, "stochastic": self.stochastic, "saturate": self.saturate}
         number = self._take(m)
-        behind = pipeline.cut("taken", **vars(number), random=self.random[-STOCHASTIC_BITS:], **controls)
+        behind = pipeline.cut("taken", **vars(number), random=self.random, **controls)
         behind = self._shift(m, pipeline, behind)
         result = self._pack(m, behind)
         m.d.comb += self.result.eq(pipeline.cut("packed", result=result).result)

@@ -8,7 +8,7 @@ from golden.numerics import Xorshift32, cast
 from golden.numerics.codes import element_named, storage_bits
 from hdl.numerics import Cast
 from hdl.numerics import Xorshift32 as Xorshift32Block
-from spec.numerics import CASTABLE, CastConfig, XorshiftConfig
+from spec.numerics import CASTABLE, STOCHASTIC_BITS, CastConfig, XorshiftConfig
 from verif.harness.bench import Bench, Trial
 from verif.numerics.drive import Check, through
 from verif.numerics.vectors import codes_of
@@ -35,7 +35,7 @@ def check_cast(trial: Trial) -> None:
                     hold |= {"source": source} if len(config.sources) > 1 else {}
                     hold |= {"target": target} if len(config.targets) > 1 else {}
                     golden = cast(codes, name, into, bits=random if stochastic else None, saturate=saturate)
-                    inputs = {"code": codes.astype(np.uint32), "random": random}
+                    inputs = {"code": codes.astype(np.uint32), "random": random >> np.uint32(32 - STOCHASTIC_BITS)}
                     check.equal(through(model, inputs, "result", latency=config.stages, hold=hold), golden)
                 check.notices(golden[np.argsort(trial.rng.random(len(golden)))])
 
