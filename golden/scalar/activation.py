@@ -121,11 +121,7 @@ def cycles(config: ScalarConfig, program: Sequence[Instruction]) -> list[int]:
     ends, taken, issued = [], 0, 0
     for instruction in program:
         done = error_of(config, instruction) == "done"
-        computes = instruction.opcode in ("activation", "tensor_scalar")
-        constants = (
-            sum(np.ndim(value) > 0 for value in (instruction.scale, instruction.bias)) if done and computes else 0
-        )
-        start = max(taken + 1 + constants, issued)
+        start = max(taken + 1 + (constants_of(instruction) if done else 0), issued)
         issued = start + (rows_of(instruction) if done else 1)
         taken = max(taken + 1, start)
         ends.append(issued + config.latency + 1)
