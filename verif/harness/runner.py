@@ -213,6 +213,8 @@ def _read(junit: Path) -> tuple[Case, ...]:
         bad = next((child for child in element if child.tag in ("failure", "error")), None)
         message = "" if bad is None else (bad.get("message") or bad.get("error_msg") or (bad.text or "failed").strip())
         name = f"{element.get('classname')}.{element.get('name')}"
-        cycles = round(float(element.get("sim_time_ns") or 0) * STEPS_PER_NS / PERIOD)
+        notes = {note.get("name"): note.get("value") for note in element.iter("property")}
+        span = float(notes.get("sim_time_stop") or 0) - float(notes.get("sim_time_start") or 0)
+        cycles = round(span * STEPS_PER_NS / PERIOD)
         cases.append(Case(name, float(element.get("time") or 0), message, cycles))
     return tuple(cases)
