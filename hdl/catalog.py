@@ -8,6 +8,8 @@ from collections.abc import Callable
 
 from hdl.block import Block
 from hdl.numerics import Add, Cast, Compare, Decode, Multiply, MultiplyAdd, Xorshift32
+from hdl.tensor.array import Array
+from hdl.tensor.engine import TensorEngine
 from spec.machine import MachineConfig
 from spec.numerics import (
     OPERANDS,
@@ -31,6 +33,8 @@ BLOCKS: dict[str, Callable[[MachineConfig], Block]] = {
         MultiplyAddConfig(multiply_stages=machine.tensor.multiply_stages, add_stages=machine.tensor.add_stages)
     ),
     "numerics.xorshift32": lambda _: Xorshift32(XorshiftConfig()),
+    "tensor.array": lambda machine: Array(machine.tensor),
+    "tensor.engine": lambda machine: TensorEngine(machine.tensor),
 }
 """Name of each block that stands alone, and what builds it for a machine."""
 

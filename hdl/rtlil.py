@@ -123,7 +123,7 @@ PASSES = (
     "opt_expr",
     "opt_merge",
     "wreduce",  # sums keep the bits that are used, so no lint has to hear that a carry is dropped
-    "opt_expr",
+    "opt_expr -fine",  # after the reduction, comparisons can be constant
     "opt_clean -purge",  # nor that a net that only names another is unused
     "memory_collect",
     "attrmap -remove unused_bits -remove full_case",
