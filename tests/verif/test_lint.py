@@ -106,6 +106,7 @@ def test_a_waiver_without_a_reason_is_refused(tmp_path: Path) -> None:
         read_waivers(path)
 
 
+@pytest.mark.long  # `make lint` does the same
 def test_emitted_blocks_have_no_unwaived_message_and_no_waiver_is_stale() -> None:
     assert lint_all() == []
 
