@@ -27,11 +27,13 @@ def figures(block: str, result: StepResult, values: Mapping[str, Value]) -> list
         Record(block, "tokens of a chip", rate / result.chips, "tokens/s", reference=basis),
         Record(block, "MFU", result.mfu, "", reference="useful products over the peak of all arrays"),
         Record(block, "MBU", result.mbu, "", reference="HBM bytes moved over the peak of all stacks"),
-        Record(block, "links, mean use", float(result.link_use.mean()), "", reference="of the width they reach"),
-        Record(block, "links, busiest", float(result.link_use.max()), "", reference="of the width they reach"),
         Record(block, "HBM needed by a chip", result.footprint.total / 2**30, "GiB"),
         Record(block, "wall time of the model", result.model_seconds, "s"),
     ]
+    if len(result.link_use):
+        width = "of the width they reach"
+        records.append(Record(block, "links, mean use", float(result.link_use.mean()), "", reference=width))
+        records.append(Record(block, "links, busiest", float(result.link_use.max()), "", reference=width))
     if "watts" in values:
         watts = values["watts"]
         joules = watts.value * result.chips * result.seconds
@@ -59,7 +61,7 @@ def sources(values: Mapping[str, Value]) -> list[tuple[str, float, str, str]]:
 def write_trace(path: Path, timeline: Timeline) -> None:
     """Write a Perfetto trace: one track a resource, below one track a chip; a reader never sees half a file.
 
-    Times are rounded to whole nanoseconds, so operations shorter than half of one have no length.
+    Times are rounded to whole nanoseconds; operations that then have no length are left out.
     """
     draft = path.with_name(path.name + ".part")
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -76,7 +78,8 @@ def write_trace(path: Path, timeline: Timeline) -> None:
             tracks.append(_describe(builder, engine, parents[chip], len(parents) + len(tracks) + 1))
         events = []
         for index, (start, finish) in enumerate(zip(timeline.starts, timeline.finishes, strict=True)):
-            events += [(round(finish * NANO), 0, index), (round(start * NANO), 1, index)]
+            if round(finish * NANO) > round(start * NANO):
+                events += [(round(finish * NANO), 0, index), (round(start * NANO), 1, index)]
         for moment, begins, operation in sorted(events):
             for held in timeline.held[operation]:
                 packet = builder.create_packet()
