@@ -5,12 +5,16 @@ decodes to. Their products have at most 24. Two paths compute the same thing:
 
 *Fast*: a product that lies in fp32's range is a float32 number, so ``acc + w * x`` in float32 rounds only in the add.
 
-*Exact*, for the others: float64 holds the product (24 bits, exponents -298 to 256). Its sum with the accumulator is
-rounded to odd in float64 and then to nearest even in float32. Rounding to odd: let ``s`` be the float64 sum and ``e``
-its error, which TwoSum gives exactly because nothing over- or underflows. The exact sum ``s + e`` lies between ``s``
-and the next number on the side of ``e``; if it is neither of them, the one whose last bit is odd is taken. fp32 keeps
-24 of these 53 bits, fewer where it is subnormal. Its numbers and the ties between them are even in float64, so no
-inexact sum becomes one of them or crosses one, and rounding again gives what one rounding of the exact sum gives.
+*Exact*, for the others: float64 holds the product (24 bits, exponents -298 to 255), and ``float32(float64(acc) +
+product)`` rounds as if once. Proof. Let L and S be the terms of larger and smaller magnitude, 2**l and 2**s their
+leading bits. Both are multiples of 2**(s-23) and the sum is below 2**(l+2), so float64 holds it exactly if l - s <= 28,
+and then only the cast rounds. Otherwise |S| < 2**(l-28).
+
+- If L is an fp32 number, its neighbours are at least 2**(l-24) away, ties half of that. The sum is closer to L than to
+  a tie, and rounding it to float64 moves it by 2**(l-52) at most: both round to L.
+- If not, L is the product. Either l >= 128: the sum exceeds 2**128 - 2**100, more than the 2**128 - 2**103 from which
+  fp32 rounds to infinity, with and without float64 between. Or l < -126: the accumulator, below 2**-154, can only be
+  zero, and the sum is exact.
 """
 
 import numpy as np
@@ -27,18 +31,7 @@ TILE = (64, 512)
 def multiply_add(acc: F32, a: F32, b: F32) -> F32:
     """``float32(acc + a * b)`` element by element with one rounding; any shapes that broadcast; NaN is canonical."""
     with np.errstate(all="ignore"):
-        return canonical(_add_rounding_to_odd(acc.astype(np.float64), a.astype(np.float64) * b.astype(np.float64)))
-
-
-def _add_rounding_to_odd(acc: NDArray[np.float64], product: NDArray[np.float64]) -> F32:
-    total = np.atleast_1d(acc + product)
-    virtual = total - acc
-    error = (acc - (total - virtual)) + (product - virtual)
-    bits = total.view(np.int64)
-    # A step of one in the pattern is a step of the magnitude: up if the error points away from zero.
-    inexact = np.isfinite(total) & (error != 0) & (bits & 1 == 0)
-    bits += np.where(inexact, np.where((error > 0) == (total > 0), 1, -1), 0)
-    return total.astype(np.float32).reshape(np.broadcast_shapes(acc.shape, product.shape))
+        return canonical((acc.astype(np.float64) + a.astype(np.float64) * b.astype(np.float64)).astype(np.float32))
 
 
 def accumulate(acc: F32, w: F32, x: F32) -> F32:
@@ -65,7 +58,7 @@ def _accumulate_tile(tile: F32, w: F32, x: F32, exact: NDArray[np.bool_]) -> Non
             np.multiply(column, row, out=product)
             np.add(work, product, out=work)
         else:
-            work[...] = _add_rounding_to_odd(work.astype(np.float64), column.astype(np.float64) * row)
+            work[...] = work.astype(np.float64) + column.astype(np.float64) * row
     tile[...] = canonical(work)
 
 

@@ -35,10 +35,10 @@ class Cast(Block):
     ``config.sources`` and ``config.targets``; where a list has one format there is no such port.
 
     Rounds to nearest even, or with ``stochastic`` adds ``random``, the top bits of a random word, below the last kept
-    place and cuts off what is then below it. Too large a number becomes infinity, or NaN in a format without infinities, or the largest
-    number in one without either; with ``saturate`` always the largest number, for infinities too. Integers saturate
-    always. NaN becomes the canonical NaN, -0 in ``fp4_e2m1``, 0 in integers. A scale is NaN for zero and negative
-    numbers, and never below its smallest.
+    place and cuts off what is then below it. Too large a number becomes infinity, or NaN in a format without
+    infinities, or the largest number in one without either; with ``saturate`` always the largest number, for infinities
+    too. Integers saturate always. NaN becomes the canonical NaN, -0 in ``fp4_e2m1``, 0 in integers. A scale is NaN for
+    zero and negative numbers, and never below its smallest.
     """
 
     config: CastConfig
