@@ -63,7 +63,7 @@ class ScalarConfig(Parameters):
         tuple(FUNCTIONS), choices=FUNCTIONS, doc="functions in the lanes' tables, in the order of their codes"
     )
     formats: tuple[str, ...] = parameter(
-        ELEMENT_FORMATS, choices=ELEMENT_FORMATS, doc="formats of operands and results"
+        ELEMENT_FORMATS, choices=ELEMENT_FORMATS, doc="formats of operands and results, in the order of their codes"
     )
     multiply_stages: int = parameter(1, unit="cycles", low=1, high=4, doc="latency of an fp32 multiplication")
     add_stages: int = parameter(1, unit="cycles", low=1, high=4, doc="latency of an fp32 addition")

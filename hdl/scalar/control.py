@@ -9,7 +9,6 @@ from amaranth.lib.wiring import In, Out, Signature
 from hdl.block import Block
 from hdl.scalar.layouts import Instruction, Token
 from spec.scalar import INSTRUCTION, LENGTH_MAX, OPCODES, REDUCE_COMMANDS, STATUS, ScalarConfig
-from spec.vector import ELEMENT_FORMATS
 
 FIELDS = dict(INSTRUCTION)
 ONE, MINUS_ZERO = 0x3F800000, 1 << 31
@@ -115,16 +114,16 @@ class Control(Block):
 
     def _check(self, m: Module, instruction: Any, name: str = "held") -> Any:
         """Code of the first thing wrong with an instruction, in the order of the status codes."""
-        known = [index for index, text in enumerate(ELEMENT_FORMATS) if text in self.config.formats]
+        known = len(self.config.formats)
         code = Signal(3, name=f"{name}_error")
         reads = instruction.opcode == CODE["read_accumulator"]
         with m.If(instruction.opcode >= len(OPCODES)):
             m.d.comb += code.eq(ERROR["bad_opcode"])
         with m.Elif((instruction.opcode == CODE["activation"]) & (instruction.function >= len(self.config.functions))):
             m.d.comb += code.eq(ERROR["bad_function"])
-        with m.Elif(~reads & ~instruction.input_format.matches(*known)):
+        with m.Elif(~reads & (instruction.input_format >= known)):
             m.d.comb += code.eq(ERROR["bad_input_format"])
-        with m.Elif(~instruction.output_format.matches(*known)):
+        with m.Elif(instruction.output_format >= known):
             m.d.comb += code.eq(ERROR["bad_output_format"])
         with m.Elif((instruction.length == 0) | (instruction.length > LENGTH_MAX)):
             m.d.comb += code.eq(ERROR["bad_length"])

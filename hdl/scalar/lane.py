@@ -6,7 +6,7 @@ from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
 from amaranth.lib.wiring import In, Out
 
 from hdl.block import Block, place
-from hdl.numerics import Add, Multiply
+from hdl.numerics import Add, Cast, Multiply
 from hdl.numerics.layouts import Fp32
 from hdl.scalar.delay import delay
 from hdl.scalar.exponent import scale_exponent
@@ -14,13 +14,11 @@ from hdl.scalar.layouts import EXPONENT_BITS, FinishControl, OutputControl, Redu
 from hdl.scalar.lookup import Lookup
 from hdl.scalar.reduce import SPECIALS, Reduce
 from hdl.scalar.tail import Tail
-from hdl.vector.casting import InputCast, OutputCast
 from spec import tables
 from spec.formats import FP32
 from spec.functions import BASES, TAILS
-from spec.numerics import AddConfig, MultiplyConfig
+from spec.numerics import AddConfig, CastConfig, MultiplyConfig
 from spec.scalar import ScalarConfig
-from spec.vector import CastConfig
 
 ONE = 0x3F800000
 LOOKUP_CYCLES = 2
@@ -81,10 +79,12 @@ class ScalarLane(Block):
 
     def _prepare(self, m: Module, platform: Any) -> Any:
         """Cast in, times scale, plus bias."""
-        cast = InputCast(CastConfig(formats=self.config.formats))
+        cast = Cast(CastConfig(sources=self.config.formats, targets=("fp32",)))
         m.submodules.cast_in = place(cast, platform)
-        m.d.comb += [cast.code.eq(self.element), cast.format.eq(self.format)]
-        number = delay(m, cast.number, 1, "number")
+        m.d.comb += [cast.code.eq(self.element), cast.saturate.eq(0), cast.stochastic.eq(0), cast.random.eq(0)]
+        if len(self.config.formats) > 1:
+            m.d.comb += cast.source.eq(self.format)
+        number = _view(cast.result)
         scale = delay(m, self.scale, 1, "scale")
         bias = delay(m, self.bias, 1 + self.config.multiply_stages, "bias")
         scaled = self._product(m, platform, "times_scale", number, scale)
@@ -184,15 +184,18 @@ class ScalarLane(Block):
             adder.b.eq(value),
         ]
         m.d.sync += [added.eq(control.valid & control.reduce), held.eq(start)]
-        cast = OutputCast(CastConfig(formats=self.config.formats))
+        cast = Cast(CastConfig(sources=("fp32",), targets=self.config.formats))
         m.submodules.cast_out = place(cast, platform)
         m.d.comb += [
-            cast.number.eq(Mux(control.read, accumulator, value)),
-            cast.format.eq(control.format),
+            cast.code.eq(Mux(control.read, accumulator, value)),
             cast.saturate.eq(control.saturate),
+            cast.stochastic.eq(0),
+            cast.random.eq(0),
         ]
-        raw = delay(m, self.element, self.config.latency - 2, "raw")
-        m.d.comb += self.result.eq(delay(m, Mux(control.raw, raw, cast.code), 1, "out"))
+        if len(self.config.formats) > 1:
+            m.d.comb += cast.target.eq(control.format)
+        raw = delay(m, self.element, self.config.latency - 1, "raw")
+        m.d.comb += self.result.eq(Mux(delay(m, control.raw, 1, "raw_late"), raw, cast.result))
 
 
 def _flip(number: Any, sign: Any) -> Any:

@@ -41,8 +41,8 @@ def fields(config: ScalarConfig, program: Sequence[Instruction]) -> dict[str, An
     columns: dict[str, list[int]] = {
         "opcode": [_index(list(OPCODES), entry.opcode) for entry in program],
         "function": [_index(config.functions, entry.function, 31) for entry in program],
-        "input_format": [_index(ELEMENT_FORMATS, entry.input_format, UNKNOWN_FORMAT) for entry in program],
-        "output_format": [_index(ELEMENT_FORMATS, entry.output_format, UNKNOWN_FORMAT) for entry in program],
+        "input_format": [_index(config.formats, entry.input_format, UNKNOWN_FORMAT) for entry in program],
+        "output_format": [_index(config.formats, entry.output_format, UNKNOWN_FORMAT) for entry in program],
         "length": [entry.length for entry in program],
         "scale_per_lane": [int(np.ndim(entry.scale) > 0) for entry in program],
         "bias_per_lane": [int(np.ndim(entry.bias) > 0) for entry in program],

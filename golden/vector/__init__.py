@@ -1,0 +1,1 @@
+"""Vector engine: operations, instructions and their costs."""
