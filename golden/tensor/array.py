@@ -68,7 +68,8 @@ class Engine:
     def execute(self, instruction: Instruction, operands: Codes) -> Status:
         """Run one instruction on its operands, ``[rows, columns]`` codes. A refused one changes no result.
 
-        A load of fewer columns than the array has leaves the others with what was loaded into them before.
+        A load of fewer columns than the array has leaves the others with what was loaded into them before; but it fills
+        whole groups of ``load_columns``, the columns that its operands leave open with zeros.
         """
         fresh = self.judge.fresh
         status = self.judge.status(instruction)
@@ -76,6 +77,10 @@ class Engine:
             return status
         values = to_float32(FORMAT_NAMES[instruction.format], operands)
         if instruction.operation == Operation.LOAD_STATIONARY:
+            taken = min(
+                self.config.columns, -(-instruction.columns // self.config.load_columns) * self.config.load_columns
+            )
+            self.shadow[:, :taken] = 0
             self.shadow[:, : instruction.columns] = values
             return status
         if fresh:

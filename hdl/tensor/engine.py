@@ -36,7 +36,8 @@ class TensorEngine(Block):
     ========================  =================================================================================
 
     Every stream may pause at any time. A matmul takes one cycle a column, back to back with the one before, and its
-    status follows ``config.latency`` cycles after its last column. Rows that a product does not need get +0 as
+    status follows ``config.latency`` cycles after its last column. A load takes whole groups of ``load_columns``
+    columns; columns beyond its last group keep the weights they had. Rows that a product does not need get +0 as
     stationary and -0 as moving operands: their product, -0, changes no sum.
 
     Reset drops what is in flight. PSUM then counts as never written.

@@ -2,29 +2,20 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
-from amaranth.lib import data, stream
+from amaranth.hdl import Array, Const, Module, Mux, Signal
+from amaranth.lib import stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out, Signature
 
 from hdl.block import Block, place
-from hdl.numerics import Accumulate, Fp32, Product
+from hdl.numerics import Add
 from hdl.tensor.layouts import address_layout, column_token
 from spec.formats import FP32
 from spec.numerics import AddConfig
 from spec.tensor import TensorConfig
 
-
-def fp32_product(number: Any) -> Any:
-    """An fp32 number as the term that :class:`Accumulate` adds; subnormals stay unnormalised."""
-    normal, top = number.exponent.any(), number.exponent.all()
-    return {
-        "significand": Cat(number.mantissa, normal),
-        "exponent": Cat(number.exponent[0] | ~normal, number.exponent[1:]),
-        "sign": number.sign,
-        "infinite": top & ~number.mantissa.any(),
-        "nan": top & number.mantissa.any(),
-    }
+NEUTRAL = 1 << (FP32.width - 1)
+"""-0: the fp32 number whose sum with any other is that other."""
 
 
 class Psum(Block):
@@ -97,19 +88,13 @@ class Psum(Block):
         """``sums`` plus the old values, or plus -0, which changes no bit of any sum."""
         config = self.config
         before, results = Signal(len(self.sums)), Signal(len(self.sums))
-        m.d.comb += before.eq(old)
+        m.d.comb += before.eq(Mux(token.accumulate, old, Const(NEUTRAL, FP32.width).replicate(config.columns)))
         for column in range(config.columns):
-            adder = Accumulate(AddConfig(stages=config.add_stages))
+            adder = Add(AddConfig(stages=config.add_stages))
             m.submodules[f"add_{column}"] = place(adder, platform)
-            term = Signal(Product, name=f"term_{column}")
-            with m.If(token.accumulate):
-                number = data.View(Fp32, before.word_select(column, FP32.width))
-                m.d.comb += [term[name].eq(value) for name, value in fp32_product(number).items()]
-            with m.Else():
-                m.d.comb += term.sign.eq(1)
             m.d.comb += [
-                adder.addend.as_value().eq(self.sums.word_select(column, FP32.width)),
-                adder.product.eq(term),
+                adder.a.as_value().eq(self.sums.word_select(column, FP32.width)),
+                adder.b.as_value().eq(before.word_select(column, FP32.width)),
                 results.word_select(column, FP32.width).eq(adder.result),
             ]
         return results

@@ -45,7 +45,13 @@ class TensorDriver:
 
     def __init__(self, config: TensorConfig, model: Model | None = None, **options: Any) -> None:
         self.config = config
-        self.model = Model(TensorEngine(config), **options) if model is None else model
+        self.model = Model(TensorEngine(config), **self.build(config), **options) if model is None else model
+
+    @staticmethod
+    def build(config: TensorConfig) -> dict[str, Any]:
+        """How Verilator compiles an engine in a quarter of the time: each row once, its elements by shared code."""
+        digest = config.digest()
+        return {"hierarchy": [f"row_{digest}"], "no_inline": [f"processing_element_{digest}"]}
 
     def matmul(
         self, stationary: Codes, moving: Codes, stationary_format: str = "bf16", moving_format: str = "bf16"
@@ -100,7 +106,7 @@ class TensorDriver:
         dtype = {8: np.uint8, 16: np.uint16, 32: np.uint32}[self.config.operand_bits]
         elements = np.zeros((count * lanes, self.config.rows), dtype)
         elements[: codes.shape[1]] = codes.T
-        octets = elements.reshape(count, -1).view(np.uint8)
+        octets = elements.reshape(count, lanes * self.config.rows).view(np.uint8)
         padded = np.zeros((count, -(-octets.shape[1] // 4) * 4), np.uint8)
         padded[:, : octets.shape[1]] = octets
         return padded.view(np.uint32)

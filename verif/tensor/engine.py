@@ -1,0 +1,242 @@
+"""Bench of the tensor engine: every result bit, every status and every cycle against golden."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from golden.tensor.array import Engine, run
+from golden.tensor.program import Timing, timing
+from hdl.tensor import TensorEngine
+from hdl.tensor.layouts import STATUS, result_layout
+from spec.tensor import Operation, Status, TensorConfig
+from verif.harness.bench import Bench, Trial
+from verif.harness.coverage import CoverGroup
+from verif.harness.faults import check_notices_late
+from verif.harness.model import Result
+from verif.harness.packing import pack_array
+from verif.harness.stalls import STALLS, Stall
+from verif.tensor.driver import TensorDriver
+from verif.tensor.stimulus import CLASSES, Program, Writer, overlapping, single_accumulations
+
+STREAMS = ("requests", "stationary", "moving", "status", "reads", "results")
+
+COVER = CoverGroup(
+    "tensor.engine",
+    {
+        "load": ("OK", "FORMAT", "COLUMNS"),
+        "matmul": [status.name for status in Status],
+        "columns": ("one", "some", "most"),
+        "accumulate": (False, True),
+        "operands": CLASSES,
+        "stall": tuple(STALLS),
+        "stream": STREAMS,
+        "reset": ("loading", "multiplying"),
+        "read": ("bank at rest", "bank that accumulates"),
+    },
+    crosses=[("columns", "accumulate"), ("stall", "stream")],
+)
+
+
+class Checker:
+    """Runs programs on one model and compares with golden."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial, self.config = trial, trial.config
+        self.layout = result_layout(self.config)
+        self.driver = TensorDriver(self.config, trial.model(**TensorDriver.build(self.config)))
+        self.writer = Writer(self.config, trial.rng)
+        self.statuses = trial.scoreboard("status", STATUS)
+        self.results = trial.scoreboard("results", self.layout, {"values": "fp32"})
+
+    def check(self, program: Program, stalls: dict[str, Stall] | None = None) -> tuple[Result, Engine]:
+        """From reset: statuses, all of PSUM, and without stalls every cycle."""
+        self.driver.model.run(resets=[(0, 1)], limit=1)
+        engine, statuses = run(self.config, program)
+        result = self.driver.run(program, stalls=stalls or {}, seed=self.trial.seed, limit=1_000_000)
+        assert result.reason == "content", f"the engine stopped: {result.reason} after {result.cycles} cycles"
+        operations = [int(instruction.operation) for instruction, _ in program]
+        golden = {"operation": operations, "status": [int(status) for status in statuses]}
+        self.statuses.compare(result.outputs["status"], pack_array(STATUS, golden))
+        if not stalls:
+            self._check_cycles(result, timing(self.config, [instruction for instruction, _ in program]), program)
+        self.check_psum(engine, stalls)
+        self._cover(program, statuses)
+        return result, engine
+
+    def check_psum(self, engine: Engine, stalls: dict[str, Stall] | None = None) -> None:
+        """Every location of PSUM; where nothing was written, only that fact."""
+        _, _, reads = self.driver.read(np.arange(self.config.psum_depth), stalls=stalls or {}, seed=self.trial.seed)
+        words = reads.outputs["results"].copy()
+        words[~engine.written, : self.config.columns] = 0
+        self.results.compare(words, self.expected(engine))
+
+    def expected(self, engine: Engine) -> Any:
+        """What reading all of PSUM gives."""
+        written = engine.written.astype(np.uint32)
+        return np.concatenate([engine.psum * written, written[None]]).T.copy()
+
+    def _check_cycles(self, result: Result, golden: list[Timing], program: Program) -> None:
+        """Instructions taken, first and last operands, statuses: all in the cycles that golden says."""
+        stamps, origin = result.stamps, result.stamps["requests"][0]
+        self.statuses.compare_cycles(stamps["requests"] - origin, [entry.accepted for entry in golden])
+        self.statuses.compare_cycles(stamps["status"] - origin, [entry.done for entry in golden])
+        for stream, operation in (("stationary", Operation.LOAD_STATIONARY), ("moving", Operation.MATMUL)):
+            lanes = self.config.load_columns if operation == Operation.LOAD_STATIONARY else 1
+            ends = itertools.accumulate(
+                -(-instruction.columns // lanes) for instruction, _ in program if instruction.operation == operation
+            )
+            entries = [
+                entry
+                for (instruction, _), entry in zip(program, golden, strict=True)
+                if instruction.operation == operation
+            ]
+            begin = 0
+            for entry, end in zip(entries, ends, strict=True):
+                if end > begin:
+                    taken = [stamps[stream][begin] - origin, stamps[stream][end - 1] - origin]
+                    self.statuses.compare_cycles(taken, [entry.first, entry.last])
+                begin = end
+
+    def _cover(self, program: Program, statuses: list[Status]) -> None:
+        for (instruction, _), status in zip(program, statuses, strict=True):
+            if instruction.operation == Operation.LOAD_STATIONARY:
+                COVER.hit(load=status.name)
+                continue
+            COVER.hit(matmul=status.name)
+            if status == Status.OK:
+                count = instruction.columns
+                columns = "one" if count == 1 else "most" if count == self.config.bank_depth else "some"
+                COVER.hit(columns=columns, accumulate=instruction.accumulate)
+
+
+def check(trial: Trial) -> None:
+    """Values, statuses, cycles, stalls, hazards, reads, reset and refusals."""
+    checker, config = Checker(trial), trial.config
+    writer, rng = checker.writer, trial.rng
+    rounds = 20 if trial.long else 3
+
+    for kind in CLASSES:
+        with trial.test(f"formats, operands {kind}"):
+            for one, other in itertools.product(config.formats, repeat=2):
+                checker.check(_product(writer, kind, one, other))
+            COVER.hit(operands=kind)
+    with trial.test("random programs, full speed"):
+        for _ in range(rounds):
+            checker.check(writer.random(60))
+    with trial.test("random programs with refusals, full speed"):
+        for _ in range(rounds):
+            checker.check(writer.random(60, errors=0.4))
+    for name, stall in STALLS.items():
+        for stream in STREAMS:
+            with trial.test(f"{stream} stalls {name}"):
+                checker.check(writer.random(20, errors=0.2), {stream: stall})
+                COVER.hit(stall=name, stream=stream)
+    with trial.test("every stream stalls"):
+        for _ in range(rounds):
+            chosen = {stream: STALLS[str(rng.choice(sorted(STALLS)))] for stream in STREAMS}
+            checker.check(writer.random(60, errors=0.2), chosen)
+    with trial.test("accumulation onto a location in flight waits"):
+        checker.check(single_accumulations(writer, 12))
+        checker.check(overlapping(writer, 12))
+    with trial.test("reads beside accumulation"):
+        _reads(checker)
+    with trial.test("reset in mid-flight"):
+        _resets(checker)
+    with trial.test("steady state, and planted faults are noticed"):
+        _steady(trial, checker)
+
+
+def _product(writer: Writer, kind: str, one: str, other: str) -> Program:
+    """Two passes over a whole bank, the second accumulated."""
+    depth = writer.config.bank_depth
+    return [
+        writer.load(kind=kind, name=one),
+        writer.matmul(depth, 0, kind=kind, name=other),
+        writer.load(kind=kind, name=other),
+        writer.matmul(depth, 0, accumulate=True, kind=kind, name=one),
+    ]
+
+
+def _reads(checker: Checker) -> None:
+    """Locations that no running matmul touches can be read at any time, from the bank that accumulates too."""
+    config, writer, depth = checker.config, checker.writer, checker.config.bank_depth
+    labels = ("bank that accumulates", "bank at rest")[: config.psum_banks]
+    for bank, label in enumerate(labels):
+        before = [writer.load(), *(writer.matmul(depth, other * depth) for other in range(len(labels)))]
+        _, engine = checker.check(before)
+        quiet = bank * depth + depth // 2 + np.arange(depth // 2)
+        program = [writer.matmul(depth // 2, 0, accumulate=True) for _ in range(4)]
+        inputs = checker.driver.inputs(program) | {"reads": {"bank": quiet // depth, "offset": quiet % depth}}
+        expect = {"status": len(program), "results": len(quiet)}
+        run_both = checker.driver.model.run(inputs, expect=expect, stalls={"results": STALLS["half"]}, seed=bank)
+        checker.results.compare(run_both.outputs["results"], checker.expected(engine)[quiet])
+        for instruction, codes in program:
+            engine.execute(instruction, codes)
+        checker.check_psum(engine)
+        COVER.hit(read=label)
+    beyond = np.array([config.psum_banks]), np.array([0])
+    missing = checker.driver.model.run({"reads": {"bank": beyond[0], "offset": beyond[1]}}, expect={"results": 1})
+    assert not missing.fields("results")["written"].any(), "a bank that does not exist is said to be written"
+
+
+def _resets(checker: Checker) -> None:
+    """Cut a program anywhere: nothing of it is left, and the next program runs as ever."""
+    writer, driver = checker.writer, checker.driver
+    empty = Engine(checker.config)
+    for cut in (1, 3, 7, 20, 45):
+        program = writer.steady(8, checker.config.bank_depth)
+        driver.model.run(driver.inputs(program), expect={"status": len(program)}, limit=cut)
+        driver.model.run(resets=[(0, 1)], limit=1)
+        late = driver.model.run(limit=checker.config.latency + 10)
+        assert not len(late.outputs["status"]), "a status came out after reset"
+        checker.check_psum(empty)
+        checker.check(writer.random(20))
+        COVER.hit(reset="loading" if cut < 3 else "multiplying")
+
+
+def _steady(trial: Trial, checker: Checker) -> None:
+    """A stationary for each matmul and no idle cycle; the same comparisons fail when a fault is planted."""
+    config, writer = checker.config, checker.writer
+    pairs = 40
+    program = writer.steady(pairs, config.bank_depth)
+    result, engine = checker.check(program)
+    cycles = int(result.stamps["status"][-1] - result.stamps["requests"][0] + 1)
+    trial.row.utilisation = pairs * config.bank_depth / cycles
+    trial.notices("results", checker.layout, checker.expected(engine))
+    check_notices_late(
+        lambda late: checker.statuses.compare_cycles(late, result.stamps["status"]), result.stamps["status"]
+    )
+
+
+def _config(rows: int, columns: int, **more: Any) -> TensorConfig:
+    return TensorConfig(rows=rows, columns=columns, **more)
+
+
+BENCH = Bench(
+    "tensor.engine",
+    block=TensorEngine,
+    quick=(
+        _config(3, 5, load_columns=2, hop_columns=2, psum_banks=3, psum_bank_bytes=32, multiply_stages=2, add_stages=1),
+        _config(
+            4,
+            4,
+            formats=("bf16", "tf32", "fp8_e4m3"),
+            load_columns=1,
+            hop_columns=1,
+            psum_banks=2,
+            psum_bank_bytes=64,
+            add_stages=3,
+            queue_depth=3,
+            whole_psum=True,
+        ),
+    ),
+    long=(
+        _config(2, 2, load_columns=1, psum_banks=1, psum_bank_bytes=16),
+        _config(6, 2, formats=("fp16",), load_columns=2, psum_bank_bytes=128, multiply_stages=3, add_stages=4),
+        _config(8, 8, formats=("bf16", "fp8_e4m3fn", "fp8_e5m2", "fp8_e3m4", "fp4_e2m1"), psum_bank_bytes=256),
+        _config(16, 16, psum_bank_bytes=256, hop_columns=4),
+    ),
+    check=check,
+    cover=COVER,
+)

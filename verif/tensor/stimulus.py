@@ -1,0 +1,150 @@
+"""Programs for the tensor engine: random ones, operands of every class, and instructions that are refused."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.tensor.program import Instruction, Judge
+from spec.formats import FLOATS, FloatFormat
+from spec.tensor import OPERAND_CODE_BITS, OPERAND_CODES, Operation, Status, TensorConfig, operand_code
+
+Codes = NDArray[np.unsignedinteger]
+Program = list[tuple[Instruction, Codes]]
+
+CLASSES = ("any", "moderate", "subnormal", "extreme", "special")
+"""Any pattern; numbers near 1; mostly subnormals; largest and smallest exponents; infinities, NaNs, zeros mixed in."""
+
+
+def operands(rng: np.random.Generator, name: str, shape: tuple[int, int], kind: str) -> Codes:
+    """Codes of a format, of one of :data:`CLASSES`."""
+    entry = FLOATS[name]
+    codes = rng.integers(0, 1 << entry.width, shape)
+    field_mask = (1 << entry.exponent_bits) - 1 << entry.mantissa_bits
+    if kind == "moderate":
+        codes = _with_field(entry, codes, entry.bias + rng.integers(-2, 3, shape))
+    elif kind == "subnormal":
+        codes = np.where(rng.random(shape) < 0.7, codes & ~field_mask, codes)
+    elif kind == "extreme":
+        top = (1 << entry.exponent_bits) - 1 - int(entry.infinity)
+        codes = _with_field(entry, codes, np.where(rng.random(shape) < 0.5, 1, top))
+    elif kind == "special":
+        codes = _with_field(entry, codes, entry.bias + rng.integers(-2, 3, shape))
+        sign = codes & 1 << (entry.width - 1)
+        values = [0, entry.infinity_pattern or 0, entry.nan_pattern or 0, entry.max_finite]
+        codes = np.where(rng.random(shape) < 0.2, sign | rng.choice(values, shape), codes)
+    dtype = np.uint8 if entry.storage <= 8 else np.uint16 if entry.storage <= 16 else np.uint32
+    return (codes << (entry.storage - entry.width)).astype(dtype)
+
+
+def _with_field(entry: FloatFormat, codes: NDArray[np.int64], field: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The codes with another exponent field."""
+    mask = (1 << entry.exponent_bits) - 1 << entry.mantissa_bits
+    limited = np.clip(field, 0, (1 << entry.exponent_bits) - 1 - int(entry.infinity))
+    return codes & ~mask | limited << entry.mantissa_bits
+
+
+class Writer:
+    """Writes programs for one configuration; every choice comes from ``rng``."""
+
+    def __init__(self, config: TensorConfig, rng: np.random.Generator) -> None:
+        self.config, self.rng = config, rng
+
+    def load(self, columns: int | None = None, kind: str = "any", name: str | None = None) -> tuple[Instruction, Codes]:
+        """A load with random operands."""
+        name = self._format() if name is None else name
+        columns = self.config.columns if columns is None else columns
+        instruction = Instruction(operation=Operation.LOAD_STATIONARY, format=operand_code(name), columns=columns)
+        return instruction, operands(self.rng, name, (self.config.rows, columns), kind)
+
+    def matmul(
+        self, columns: int, address: int, *, accumulate: bool = False, kind: str = "any", name: str | None = None
+    ) -> tuple[Instruction, Codes]:
+        """A matmul with random operands."""
+        name = self._format() if name is None else name
+        bank, offset = divmod(address, self.config.bank_depth)
+        instruction = Instruction(
+            operation=Operation.MATMUL,
+            format=operand_code(name),
+            columns=columns,
+            bank=bank,
+            offset=offset,
+            accumulate=accumulate,
+        )
+        return instruction, operands(self.rng, name, (self.config.rows, columns), kind)
+
+    def random(self, length: int, errors: float = 0.0) -> Program:
+        """``length`` instructions, legal ones but for a share of ``errors``; accumulation wherever that is legal."""
+        judge = Judge(self.config)
+        program: Program = []
+        while len(program) < length:
+            instruction, codes = self._refused() if self.rng.random() < errors else self._legal(judge)
+            if judge.status(instruction) == Status.OK or errors:
+                program.append((instruction, codes))
+        return program
+
+    def steady(self, pairs: int, columns: int, kind: str = "moderate") -> Program:
+        """Loads and matmuls in turn, as in a large product: overwrite, then accumulate, over all banks."""
+        banks = self.config.psum_banks
+        program: Program = []
+        for index in range(pairs):
+            address = index % banks * self.config.bank_depth
+            matmul = self.matmul(columns, address, accumulate=index >= banks, kind=kind)
+            program += [self.load(kind=kind), matmul]
+        return program
+
+    def _legal(self, judge: Judge) -> tuple[Instruction, Codes]:
+        config, rng = self.config, self.rng
+        kind = str(rng.choice(CLASSES))
+        if not judge.loaded or rng.random() < 0.4:
+            columns = config.columns if rng.random() < 0.6 else int(rng.integers(1, config.columns + 1))
+            return self.load(columns, kind)
+        most = 4 if rng.random() < 0.5 else config.moving_columns
+        columns = int(rng.integers(1, min(most, config.moving_columns) + 1))
+        if config.whole_psum:
+            address = int(rng.integers(config.psum_depth - columns + 1))
+        else:
+            bank = int(rng.integers(config.psum_banks))
+            address = bank * config.bank_depth + int(rng.integers(config.bank_depth - columns + 1))
+        accumulate = bool(judge.written[address : address + columns].all()) and rng.random() < 0.8
+        return self.matmul(columns, address, accumulate=accumulate, kind=kind)
+
+    def _refused(self) -> tuple[Instruction, Codes]:
+        """An instruction with one illegal field, or an accumulation that may be illegal."""
+        config, rng = self.config, self.rng
+        loading = rng.random() < 0.3
+        instruction, codes = self.load() if loading else self.matmul(1, int(rng.integers(config.psum_depth)))
+        most = config.columns if loading else config.moving_columns
+        beyond = (1 << config.columns_bits) - 1
+        unknown = sorted({*range(1 << OPERAND_CODE_BITS)} - {OPERAND_CODES[name] for name in config.formats})
+        changes: list[dict[str, Any]] = [
+            {"format": int(rng.choice(unknown))},
+            {"columns": 0},
+            {"columns": int(rng.integers(most + 1, min(beyond, 2 * most) + 1))},
+            {"columns": 2, "offset": config.bank_depth - 1, "bank": config.psum_banks - 1},
+            {"offset": config.bank_depth},
+            {"bank": (1 << config.psum_banks.bit_length()) - 1},
+            {"accumulate": True},
+        ]
+        change = changes[int(rng.integers(3 if loading else len(changes)))]
+        refused = dataclasses.replace(instruction, **change)
+        return refused, np.resize(codes, (config.rows, refused.columns))
+
+    def _format(self) -> str:
+        return str(self.rng.choice(self.config.formats))
+
+
+def single_accumulations(writer: Writer, count: int) -> Program:
+    """One column accumulated onto one location again and again: each waits for the one before."""
+    first: Program = [writer.load(kind="moderate"), writer.matmul(1, 0, kind="moderate")]
+    return first + [writer.matmul(1, 0, accumulate=True, kind="moderate") for _ in range(count)]
+
+
+def overlapping(writer: Writer, count: int) -> Program:
+    """Matmuls that accumulate onto ranges which overlap the one before by all but one column, in both directions."""
+    width = max(1, min(6, writer.config.bank_depth - 2))
+    program: Program = [writer.load(kind="moderate"), writer.matmul(writer.config.bank_depth, 0, kind="moderate")]
+    for index in range(count):
+        program.append(writer.matmul(width, (0, 1, 2, 1)[index % 4], accumulate=True, kind="moderate"))
+    return program
