@@ -18,7 +18,10 @@ from scale.network import Indices, Network, Reals
 from scale.schedules import OPERATIONS, Moves, Schedule
 from spec.parameters import ParameterError
 
-ALGORITHMS = ("ring", "two_ring", "bucket", "direct", "recursive", "tree")
+ALGORITHMS = ("ring", "two_ring", "bucket", "direct", "recursive", "bruck", "tree")
+
+DIRECT_RANKS = 256
+"""Ranks above which ``direct`` is not offered: its transfers, and the model's cost, grow with their square."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -106,7 +109,10 @@ def candidates(
         "bucket": lambda: schedules.bucket(inner, shape, widths),
         "direct": lambda: exchanges.direct(inner, ranks),
         "recursive": lambda: exchanges.recursive(inner, ranks),
+        "bruck": lambda: exchanges.bruck(inner, ranks),
     }
+    if ranks > DIRECT_RANKS and only is None:
+        del makers["direct"]
     if operation == "broadcast" and only in (None, "tree"):
         yield exchanges.tree(ranks)
     elif only == "tree":

@@ -58,6 +58,32 @@ def _halves(ranks: int, bit: int, theirs: bool) -> list[Indices]:
     return [((rank ^ flip) & (2 << bit) - 1) + rest for rank in range(ranks)]
 
 
+def bruck(operation: str, ranks: int) -> Schedule:
+    """Doubling for any number of ranks: rank ``r`` passes the slots from ``r`` on to the rank ``2^k`` before it.
+
+    Reduce-scatter is the same backwards: partial sums return the way the slots would have come.
+    """
+    whole = ranks if operation == "all_gather" else 1
+    everyone = np.arange(ranks)
+    distances = [1 << bit for bit in range((ranks - 1).bit_length())]
+    steps: list[Step] = []
+    for adds in (True, False):
+        if operation == ("all_gather" if adds else "reduce_scatter"):
+            continue
+        for distance in reversed(distances) if adds else distances:
+            count = min(distance, ranks - distance)
+            ends = (everyone, (everyone - distance) % ranks)
+            source, target = reversed(ends) if adds else ends
+            moves = Moves(source, target, np.full(ranks, whole * count / ranks))
+            steps.append(Step(moves, adds, partial(_following, ranks, count)))
+    return Schedule(operation, "bruck", ranks, tuple(steps), np.full(ranks, whole / ranks), everyone)
+
+
+def _following(ranks: int, count: int) -> list[Indices]:
+    """The slots from each rank on, in the order of the transfers of :func:`bruck`: those of rank ``r`` are the r-th."""
+    return [(rank + np.arange(count)) % ranks for rank in range(ranks)]
+
+
 def tree(ranks: int) -> Schedule:
     """Broadcast from rank 0: ranks that have the data double each step."""
     steps = []

@@ -6,8 +6,8 @@ order of every sum, so a result is the same bits each time and on every rank. ``
 
 Order of sums of slot ``s``, owned by rank ``r``: *ring*: the next rank of the ring begins, each rank on the way round
 adds its own, ``r`` is last; *bucket*: the same along the first dimension of the slot's part, then partial sums along
-the next; *recursive*: pairs at distance 1, then pairs of pairs; *direct*: ``r`` begins, the others follow in rising
-order.
+the next; *recursive*: pairs at distance 1, then pairs of pairs; *bruck*: as the tree of its steps; *direct*: ``r``
+begins, the others follow in rising order.
 """
 
 import dataclasses
