@@ -112,26 +112,59 @@ class OutputConfig(Parameters):
         return -(-(self.router.flit_bits + 2 + bits_for(self.router.lanes - 1)) // self.cycles)
 
 
+CRC_POLYNOMIALS = {8: 0x07, 16: 0x1021, 32: 0x04C11DB7}
+"""Generator polynomial by width: CRC-8, CRC-16-CCITT, CRC-32."""
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LinkConfig(Parameters):
     """The serial link between two chips: what one frame carries and how much may be under way."""
 
     payload_bits: int = parameter(32, unit="bits", low=1, high=4096, doc="payload of one frame")
     sequence_bits: int = parameter(
-        5, unit="bits", low=2, high=12, doc="sequence number; the window is one less than its range"
+        5, unit="bits", low=2, high=12, doc="sequence number; half its range may be under way"
     )
-    crc_bits: int = parameter(16, unit="bits", choices=(8, 16, 32), doc="check sum of a frame")
+    crc_bits: int = parameter(16, unit="bits", choices=tuple(CRC_POLYNOMIALS), doc="check sum of a frame")
+    wire_cycles: int = parameter(2, unit="cycles", low=0, high=64, doc="time on the wire, beyond the sender's register")
     timeout: int = parameter(
-        64, unit="cycles", low=8, high=65535, doc="silence after which unacknowledged frames are sent again"
+        32, unit="cycles", low=4, high=65535, doc="cycles without progress before all is sent again"
     )
-    retries: int = parameter(
-        15, unit="retries", low=1, high=255, doc="replays without progress after which the link is dead"
-    )
+    retries: int = parameter(15, unit="retries", low=1, high=255, doc="timeouts in a row after which the link is dead")
+
+    def check(self) -> None:
+        """Refuse a timeout shorter than a round trip."""
+        if self.timeout < self.round_trip:
+            raise refuse(
+                "LinkConfig", "timeout", self.timeout, f"at least the round trip of {self.round_trip}", "cycles"
+            )
 
     @property
     def window(self) -> int:
         """Frames that may be under way: the depth of the replay buffer."""
         return 1 << (self.sequence_bits - 1)
+
+    @property
+    def round_trip(self) -> int:
+        """Cycles from sending a frame to its acknowledgement having an effect."""
+        return 2 * (self.wire_cycles + 1) + 1
+
+    @property
+    def frame(self) -> tuple[tuple[str, int], ...]:
+        """Name and width of a frame's fields, lowest first. ``expected`` acknowledges what is before it."""
+        sequence = self.sequence_bits
+        return (
+            ("payload", self.payload_bits),
+            ("data", 1),
+            ("sequence", sequence),
+            ("expected", sequence),
+            ("again", 1),
+            ("crc", self.crc_bits),
+        )
+
+    @property
+    def frame_bits(self) -> int:
+        """Width of a frame."""
+        return sum(width for _, width in self.frame)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -42,14 +42,20 @@ def _wire(config: RouterConfig, trace: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 
 def replay(
-    model: Model, config: RouterConfig, traffic: Traffic, cycles: int, *, fault: Any = None, seed: int = 0
+    model: Model,
+    config: RouterConfig,
+    traffic: Traffic,
+    cycles: int,
+    *,
+    fault: Any = None,
+    fresh: bool = True,
+    reset_after: bool = False,
 ) -> Replay:
-    """Run ``cycles`` cycles on a freshly reset ``model`` of :class:`~hdl.link.fabric.Fabric` and compare all links.
+    """Run ``cycles`` cycles on ``model``, a :class:`~hdl.link.fabric.Fabric`, and compare all links.
 
-    ``fault`` may change the model's trace before it is compared (the planted fault of a test): it gets and returns the
-    ``links`` array. The model must stand as after reset; it is reset again at the start.
+    ``fault`` may change golden's ``links`` array before it is compared: the planted fault of a test. ``fresh`` powers
+    the model on first; otherwise it must stand as after reset. ``reset_after`` resets it for one cycle at the end.
     """
-    del seed
     golden = run(config, traffic, cycles, trace=cycles)
     links, returns = golden["links"], golden["returns"]
     nodes, ports = config.torus.nodes, config.ports
@@ -61,8 +67,11 @@ def replay(
         flit = (offer & ((1 << config.flit_bits) - 1)) | ((offer >> DATA_BITS) & 3) << config.flit_bits
         drive[f"chips__{node}__flit"] = np.where(offer >= 0, flit, 0)
         drive[f"routers__{node}__credit"] = returns[:, node, ports]
-    model.power_on()
+    if fresh:
+        model.power_on()
     result = model.run(drive=drive, sample=["probe", "returns"], limit=cycles)
+    if reset_after:
+        model.run(limit=1, resets=[(0, 1)])
     if fault is not None:
         links = fault(links.copy())
     width = config.flit_bits + 3 + max(1, (config.lanes - 1).bit_length())
