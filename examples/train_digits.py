@@ -1,7 +1,7 @@
 """Train the network of ``examples/digits.py`` and write its weights as bf16 bit patterns.
 
-Data: the 1,797 handwritten digits that ship with scikit-learn (8x8 pixels, 16 grey levels). The first 1,257 images train,
-the last 540 test. Both layers carry their bias as one more input that is always 1, so a layer is one matrix product.
+Data: the 1,797 handwritten digits that ship with scikit-learn (8x8 pixels, 16 grey levels). The first 1,257 images
+train, the last 540 test. Both layers carry their bias as one more input that is always 1, so a layer is one product.
 
     python examples/train_digits.py        # rewrites examples/digits.npz; takes a few seconds
 """

@@ -5,8 +5,11 @@ from verif import fifo
 from verif.harness.bench import Bench
 from verif.numerics import accumulation, casts, fp32
 from verif.scalar import engine as scalar_engine
+from verif.tensor import digits
+from verif.tensor import engine as tensor_engine
 
 BENCHES: list[Bench] = [
+    digits.BENCH,
     fifo.BENCH,
     scalar_engine.BENCH,
     fp32.ADD,
@@ -16,6 +19,7 @@ BENCHES: list[Bench] = [
     fp32.MULTIPLY,
     accumulation.MULTIPLY_ADD,
     casts.XORSHIFT,
+    tensor_engine.BENCH,
 ]
 
 
