@@ -13,6 +13,7 @@ from spec.results import Record
 BENCHES: dict[str, str] = {
     "checkout": "verif.bench.checkout:bench_checkout",
     "emit": "verif.bench.emit:bench_emit",
+    "tensor": "verif.bench.tensor:bench_tensor",
 }
 """Name of the bench -> ``module:function``, imported when it runs."""
 
