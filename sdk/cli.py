@@ -162,6 +162,63 @@ def sim(names: tuple[str, ...], block: str, seed: int | None, long: bool) -> Non
 
 
 @main.command()
+@click.option("--block", "name", default="all", show_default=True, help="Name of a proof, or all.")
+def formal(name: str) -> None:
+    """Prove the properties with sby."""
+    from verif.formal.catalog import run_proofs
+    from verif.formal.catalog import table as proof_table
+
+    verdicts = run_proofs(None if name == "all" else (name,), console=CONSOLE)
+    CONSOLE.print(proof_table(verdicts))
+    sys.exit(0 if all(verdict.result == "pass" for verdict in verdicts) else 1)
+
+
+@main.command()
+@block_option
+@seed_option
+def coverage(block: str, seed: int | None) -> None:
+    """Measure functional and code coverage of the benches."""
+    from verif.measure import run_coverage
+
+    records_table("Coverage", run_coverage(None if block == "all" else (block,), seed=seed, console=CONSOLE))
+
+
+@main.command()
+@block_option
+@click.option("--count", default=200, show_default=True, type=click.IntRange(1), help="Mutants of each block.")
+def mutation(block: str, count: int) -> None:
+    """Plant netlist mutants and count those the benches notice."""
+    from verif.measure import run_mutation
+
+    reports = run_mutation(None if block == "all" else (block,), count=count, console=CONSOLE)
+    columns = ("block", "mutants", "killed %", "proven equivalent", "alive")
+    rows = [(r.block, len(r.mutants.commands), 100 * r.score, len(r.equivalent), len(r.survivors)) for r in reports]
+    table("Mutants", columns, rows)
+
+
+@main.command()
+@click.option("--seeds", default=4, show_default=True, type=click.IntRange(1), help="Seeds of each configuration.")
+@click.option("--seed", type=int, default=None, help="First seed; printed when drawn.")
+@click.option("--scheduler", default=None, help="Address of a Dask scheduler; without one, this machine's cores.")
+def regress(seeds: int, seed: int | None, scheduler: str | None) -> None:
+    """Run every bench on every configuration and seed, then the long tests."""
+    from verif.regress import run_regression, summary
+
+    rows = run_regression(seeds, first=seed, scheduler=scheduler, console=CONSOLE)
+    CONSOLE.print(summary(rows))
+    for row in rows:
+        if row.verdict != "pass":
+            CONSOLE.print(
+                f"{row.block}: {'; '.join(row.failures)}", row.repeat, sep="\n", highlight=False, markup=False
+            )
+    passed = all(row.verdict == "pass" for row in rows)
+    tests = python(
+        "-m", "pytest", "-n", "auto", "-m", "long", "--junit-xml", str(results.BUILD / "regress" / "long.xml")
+    )
+    sys.exit(0 if passed and tests == 0 else 1)
+
+
+@main.command()
 @click.option("--block", default="all", show_default=True, help="Name of a bench, or all.")
 def bench(block: str) -> None:
     """Measure every figure beside its target."""
