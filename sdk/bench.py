@@ -12,6 +12,7 @@ from spec.results import Record
 
 BENCHES: dict[str, str] = {
     "checkout": "verif.bench.checkout:bench_checkout",
+    "scale": "scale.bench:bench_scale",
     "emit": "verif.bench.emit:bench_emit",
     "tensor": "verif.bench.tensor:bench_tensor",
 }
