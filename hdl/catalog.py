@@ -7,9 +7,14 @@ machine of a preset and picks its own part of it.
 from collections.abc import Callable
 
 from hdl.block import Block
+from hdl.fifo import Fifo
+from hdl.link.link import LinkEnd
+from hdl.link.router import Router
 from hdl.numerics import Add, Cast, Compare, Decode, Multiply, MultiplyAdd, Xorshift32
 from hdl.tensor.array import Array
 from hdl.tensor.engine import TensorEngine
+from spec.fifo import FifoConfig
+from spec.link import LinkConfig, RouterConfig
 from spec.machine import MachineConfig
 from spec.numerics import (
     OPERANDS,
@@ -22,8 +27,12 @@ from spec.numerics import (
     XorshiftConfig,
 )
 from spec.parameters import lookup
+from spec.topology import Torus
 
 BLOCKS: dict[str, Callable[[MachineConfig], Block]] = {
+    "fifo": lambda _: Fifo(FifoConfig()),
+    "link.link": lambda _: LinkEnd(LinkConfig()),
+    "link.router": lambda _: Router(RouterConfig(torus=Torus(sizes=(4, 4)))),
     "numerics.add": lambda _: Add(AddConfig()),
     "numerics.cast": lambda _: Cast(CastConfig(sources=("fp32",), targets=OPERANDS)),
     "numerics.compare": lambda _: Compare(CompareConfig()),
