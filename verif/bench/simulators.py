@@ -54,10 +54,9 @@ def _stimulus(config: TensorConfig) -> tuple[dict[str, Any], int]:
     driver.config = config
     k, m, n = config.rows, config.columns, 4 * config.columns
     stationary, moving = (rng.integers(0x3F00, 0x4000, (k, width), dtype=np.uint16) for width in (m, n))
-    codes = ("bf16",) * 2
     program = []
     for m_tile, n_group, bank in groups(config, m, n):
-        for step in group_steps(config, k, m_tile, n_group, bank, *codes):
+        for step in group_steps(config, k, m_tile, n_group, bank, "bf16", "bf16"):
             program.append((step.instruction, driver._tile(step, stationary, moving, (0, 1 << 15))))
     return driver.inputs(program), len(program)
 
