@@ -3,6 +3,8 @@
 from spec.parameters import lookup
 from verif import fifo
 from verif.harness.bench import Bench
+from verif.link import layer as link_layer
+from verif.link import router as link_router
 from verif.numerics import accumulation, casts, fp32
 from verif.scalar import engine as scalar_engine
 from verif.tensor import digits
@@ -11,6 +13,8 @@ from verif.tensor import engine as tensor_engine
 BENCHES: list[Bench] = [
     digits.BENCH,
     fifo.BENCH,
+    link_layer.BENCH,
+    link_router.BENCH,
     scalar_engine.BENCH,
     fp32.ADD,
     casts.CAST,
