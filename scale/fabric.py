@@ -117,9 +117,16 @@ class Fabric:
         return moved.reshape(-1, math.prod(moved.shape[-len(places) :]))
 
     def collectives(self, groups: Indices) -> Collectives:
-        """Collectives of groups that lie alike; the grid of a group is read from its first."""
-        shape, widths = self._grid(groups[0])
-        return Collectives(self.network, groups, shape, widths, self.timing)
+        """Collectives of groups that lie alike; the grid of a group is read from its first. Made once, then kept."""
+        key = (groups.shape[1], groups.tobytes())
+        if key not in self._made:
+            shape, widths = self._grid(groups[0])
+            self._made[key] = Collectives(self.network, groups, shape, widths, self.timing)
+        return self._made[key]
+
+    @cached_property
+    def _made(self) -> dict[tuple[int, bytes], Collectives]:
+        return {}
 
     def _grid(self, group: Indices) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """Extent of a group along each dimension it spans, and their widths; one line where it is not a box."""

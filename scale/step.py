@@ -8,11 +8,11 @@ import dataclasses
 import time
 from collections.abc import Callable
 
-from scale.claims import chip_pflops
 from scale.engine import Timeline
 from scale.fabric import Fabric
 from scale.kernels import Builder, Kernel
 from scale.network import Reals
+from scale.peak import chip_pflops
 from scale.stages import Stages
 from spec.models import ModelConfig
 from spec.parallelism import Footprint, ParallelConfig, WorkloadConfig, check_layout

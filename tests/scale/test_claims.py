@@ -3,6 +3,7 @@ import dataclasses
 import pytest
 
 from scale.claims import CLAIMS, TOLERANCE, Claim, records
+from scale.serving import serving_gain, tokens_of_a_chip
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: f"{claim.machine}: {claim.what}")
@@ -23,3 +24,17 @@ def test_a_planted_wrong_figure_fails() -> None:
 
 def test_records_carry_every_claim() -> None:
     assert [record.figure for record in records()] == [claim.what for claim in CLAIMS]
+
+
+def test_the_stated_serving_gain_lies_between_the_two_formats_as_the_explanation_says() -> None:
+    assert serving_gain(trn2_bytes=1) < 3 < serving_gain(trn2_bytes=2)
+
+
+def test_a_latency_nothing_meets_gives_no_tokens() -> None:
+    assert tokens_of_a_chip("trn2-ultraserver", "gpt-oss-120b", "dp=64,ep=64", 2, 1e-3) == 0.0
+
+
+def test_a_claim_on_an_assumption_says_so() -> None:
+    for claim in CLAIMS:
+        if "watt" in claim.what or "serving" in claim.what:
+            assert "assumption:" in claim.inputs
