@@ -3,10 +3,13 @@
 import dataclasses
 import enum
 
-from spec.formats import FLOATS, FP32, SIGNIFICAND_BITS
+from spec.formats import FLOATS, FP32
 from spec.parameters import Parameters, lookup, parameter, refuse
 
-OPERAND_CODES: dict[str, int] = {name: code for code, name in enumerate(FLOATS)}
+FP32_HALVES = ("fp32_high", "fp32_low")
+"""What the array multiplies of an fp32 number: its first 12 significant bits, and the 12 others."""
+
+OPERAND_CODES: dict[str, int] = {name: code for code, name in enumerate((*list(FLOATS)[1:], *FP32_HALVES))}
 """Code of each operand format in an instruction: the same number on every machine, whether it has the format or not."""
 
 OPERAND_CODE_BITS = 4
@@ -71,8 +74,8 @@ class TensorConfig(Parameters):
     )
     formats: tuple[str, ...] = parameter(
         ("bf16", "fp16"),
-        choices=[name for name, entry in FLOATS.items() if entry.mantissa_bits < SIGNIFICAND_BITS],
-        doc="operand formats the edge decoders accept: those whose significand fits the internal form",
+        choices=tuple(FLOATS),
+        doc="operand formats; fp32 takes four passes, because only half its significand fits the internal form",
     )
     load_columns: int = parameter(
         4,
@@ -139,6 +142,12 @@ class TensorConfig(Parameters):
     def columns_bits(self) -> int:
         """Width of an instruction's ``columns`` field: every legal count, and as many illegal ones, can be said."""
         return max(self.moving_columns, self.columns).bit_length() + 1
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Operand formats as instructions name them: ``formats`` with the halves of fp32 in its place."""
+        plain = tuple(name for name in self.formats if name != FP32.name)
+        return plain + (FP32_HALVES if FP32.name in self.formats else ())
 
     @property
     def operand_bits(self) -> int:

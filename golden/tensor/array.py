@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golden.numerics import accumulate, add, to_float32
+from golden.tensor.gemm import passes
 from golden.tensor.program import Instruction, Judge
-from spec.tensor import OPERAND_CODES, Operation, Status, TensorConfig
+from spec.formats import SIGNIFICAND_BITS
+from spec.tensor import FP32_HALVES, OPERAND_CODES, Operation, Status, TensorConfig
 
 Codes = NDArray[np.unsignedinteger]
 Bits = NDArray[np.uint32]
@@ -18,27 +20,49 @@ Bits = NDArray[np.uint32]
 FORMAT_NAMES = {code: name for name, code in OPERAND_CODES.items()}
 
 
+def operand_values(name: str, codes: Codes) -> NDArray[np.float32]:
+    """Values of operands: ``name`` is a format of at most 12 significant bits, or a half of fp32.
+
+    ``fp32_high`` is the number cut off after 12 significant bits, ``fp32_low`` what that leaves, with the
+    number's sign if it is zero. Infinities and NaNs are in the high half alone.
+    """
+    if name not in FP32_HALVES:
+        return to_float32(name, codes)
+    with np.errstate(invalid="ignore"):  # signalling NaNs
+        values = codes.view(np.float32).astype(np.float64)
+    finite = np.isfinite(values)
+    fraction, exponent = np.frexp(np.where(finite, values, 0.0))
+    high = np.ldexp(np.trunc(np.ldexp(fraction, SIGNIFICAND_BITS)), exponent - SIGNIFICAND_BITS)
+    low = np.copysign(np.where(finite, values, 0.0) - high, values)
+    return np.where(finite, high, values).astype(np.float32) if name == FP32_HALVES[0] else low.astype(np.float32)
+
+
 def matmul(
     stationary: Codes, moving: Codes, stationary_format: str, moving_format: str, psum: Bits | None = None
 ) -> Bits:
-    """fp32 bits ``[M, N]`` of ``stationary.T @ moving`` for codes ``[K, M]`` and ``[K, N]``.
+    """fp32 bits ``[M, N]`` of one pass, ``stationary.T @ moving`` for codes ``[K, M]`` and ``[K, N]``.
 
     Each result starts at +0; the products are added in the order of K, each exact before the add, with one rounding per
     add. With ``psum`` (fp32 bits, ``[M, N]``) the finished sum is then added to what it holds, with one more rounding.
     """
     acc = np.zeros((stationary.shape[1], moving.shape[1]), np.float32)
-    accumulate(acc, to_float32(stationary_format, stationary), to_float32(moving_format, moving))
+    accumulate(acc, operand_values(stationary_format, stationary), operand_values(moving_format, moving))
     if psum is not None:
         acc = add(acc, psum.view(np.float32))
     return acc.view(np.uint32)
 
 
 def gemm(config: TensorConfig, stationary: Codes, moving: Codes, stationary_format: str, moving_format: str) -> Bits:
-    """fp32 bits ``[M, N]`` of a product of any size: passes of ``rows`` of K each, accumulated in PSUM one by one."""
+    """fp32 bits ``[M, N]`` of a product of any size: passes of ``rows`` of K each, accumulated in PSUM one by one.
+
+    An fp32 product makes four passes over each tile of K: low by low, low by high, high by low, high by high half.
+    """
     result: Bits | None = None
     for start in range(0, stationary.shape[0], config.rows):
         part = slice(start, start + config.rows)
-        result = matmul(stationary[part], moving[part], stationary_format, moving_format, result)
+        for one, others in passes(stationary_format, moving_format):
+            for other in others:
+                result = matmul(stationary[part], moving[part], one, other, result)
     if result is None:
         raise ValueError("K = 0: legal is at least 1")
     return result
@@ -75,7 +99,7 @@ class Engine:
         status = self.judge.status(instruction)
         if status != Status.OK:
             return status
-        values = to_float32(FORMAT_NAMES[instruction.format], operands)
+        values = operand_values(FORMAT_NAMES[instruction.format], operands)
         if instruction.operation == Operation.LOAD_STATIONARY:
             taken = min(
                 self.config.columns, -(-instruction.columns // self.config.load_columns) * self.config.load_columns

@@ -4,7 +4,9 @@ import dataclasses
 from collections.abc import Iterator
 
 from golden.tensor.program import Instruction, timing
-from spec.tensor import Operation, TensorConfig, operand_code
+from spec.formats import FP32
+from spec.parameters import ParameterError
+from spec.tensor import FP32_HALVES, Operation, TensorConfig, operand_code
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -35,38 +37,60 @@ def groups(config: TensorConfig, m: int, n: int) -> Iterator[tuple[range, range,
             count += 1
 
 
+def passes(stationary: str, moving: str) -> list[tuple[str, tuple[str, ...]]]:
+    """Operands of the passes over one tile of K: each stationary, and what moves past it.
+
+    One pass, or for fp32 four: low by low, low by high, high by low, high by high half.
+    """
+    if FP32.name not in (stationary, moving):
+        return [(stationary, (moving,))]
+    if stationary != moving:
+        raise ParameterError(f"fp32 is multiplied with fp32 only: legal is not {stationary} with {moving}")
+    high, low = FP32_HALVES
+    return [(low, (low, high)), (high, (low, high))]
+
+
 def group_steps(
-    config: TensorConfig, k: int, m_tile: range, n_group: range, bank: int, stationary: int, moving: int
+    config: TensorConfig, k: int, m_tile: range, n_group: range, bank: int, stationary: str, moving: str
 ) -> Iterator[Step]:
     """The instructions of one group: each stationary is loaded once and meets every bank of the group.
 
-    ``stationary`` and ``moving`` are the codes of the operand formats.
+    ``stationary`` and ``moving`` are the operand formats.
     """
+    kinds = passes(stationary, moving)
     for k_tile in tiles(k, config.rows):
-        load = Instruction(operation=Operation.LOAD_STATIONARY, format=stationary, columns=len(m_tile))
-        yield Step(instruction=load, k=k_tile, m=m_tile, n=range(0))
-        for index, n_tile in enumerate(tiles(len(n_group), config.bank_depth)):
-            matmul = Instruction(
-                operation=Operation.MATMUL,
-                format=moving,
-                columns=len(n_tile),
-                bank=bank + index,
-                accumulate=k_tile.start > 0,
-            )
-            n = range(n_group.start + n_tile.start, n_group.start + n_tile.stop)
-            yield Step(instruction=matmul, k=k_tile, m=m_tile, n=n)
+        for one, others in kinds:
+            load = Instruction(operation=Operation.LOAD_STATIONARY, format=operand_code(one), columns=len(m_tile))
+            yield Step(instruction=load, k=k_tile, m=m_tile, n=range(0))
+            for other in others:
+                first = k_tile.start == 0 and (one, other) == (kinds[0][0], kinds[0][1][0])
+                yield from _matmuls(config, k_tile, m_tile, n_group, bank, operand_code(other), first)
 
 
-def gemm_steps(config: TensorConfig, k: int, m: int, n: int, stationary: int = 0, moving: int = 0) -> Iterator[Step]:
+def _matmuls(
+    config: TensorConfig, k_tile: range, m_tile: range, n_group: range, bank: int, moving: int, first: bool
+) -> Iterator[Step]:
+    """One pass: a matmul for each bank, overwriting if it is the ``first``."""
+    for index, n_tile in enumerate(tiles(len(n_group), config.bank_depth)):
+        matmul = Instruction(
+            operation=Operation.MATMUL, format=moving, columns=len(n_tile), bank=bank + index, accumulate=not first
+        )
+        n = range(n_group.start + n_tile.start, n_group.start + n_tile.stop)
+        yield Step(instruction=matmul, k=k_tile, m=m_tile, n=n)
+
+
+def gemm_steps(config: TensorConfig, k: int, m: int, n: int, stationary: str, moving: str) -> Iterator[Step]:
     """The program of ``stationary[K, M].T @ moving[K, N]``, group by group."""
     for m_tile, n_group, bank in groups(config, m, n):
         yield from group_steps(config, k, m_tile, n_group, bank, stationary, moving)
 
 
-def gemm_cycles(config: TensorConfig, k: int, m: int, n: int) -> int:
-    """Cycles of that program from its first instruction to its last status, loading, fill and drain included."""
-    code = operand_code(config.formats[0])
-    steps = gemm_steps(config, k, m, n, code, code)
+def gemm_cycles(config: TensorConfig, k: int, m: int, n: int, name: str = "") -> int:
+    """Cycles of that program from its first instruction to its last status, loading, fill and drain included.
+
+    ``name`` is the format of both operands, the first of the configuration unless it is given.
+    """
+    steps = gemm_steps(config, k, m, n, name or config.formats[0], name or config.formats[0])
     return timing(config, (step.instruction for step in steps))[-1].done + 1
 
 

@@ -43,7 +43,7 @@ class Judge:
 
     def __init__(self, config: TensorConfig) -> None:
         self.config = config
-        self.codes = {OPERAND_CODES[name] for name in config.formats}
+        self.codes = {OPERAND_CODES[name] for name in config.operands}
         self.written = np.zeros(config.psum_depth, dtype=np.bool_)
         """Locations overwritten since reset."""
         self.loaded = False

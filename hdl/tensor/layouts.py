@@ -69,9 +69,9 @@ def row_control(config: TensorConfig) -> data.StructLayout:
     """What accompanies operands down the rows, ``add_stages`` cycles a row.
 
     ``swap`` comes with the first column of a matmul that uses a new stationary. The selectors are positions in
-    ``config.formats``.
+    ``config.operands``.
     """
-    select = range(max(2, len(config.formats)))
+    select = range(max(2, len(config.operands)))
     return data.StructLayout(
         {
             "column": column_token(config),

@@ -7,11 +7,11 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, Signature
 
 from hdl.block import Block, place
-from hdl.numerics import Decode, Operand
+from hdl.numerics import Operand
+from hdl.tensor.edge import EdgeDecoder
 from hdl.tensor.layouts import row_control
 from hdl.tensor.processing_element import ProcessingElement
 from spec.formats import FP32
-from spec.numerics import DecodeConfig
 from spec.tensor import TensorConfig
 
 
@@ -75,11 +75,9 @@ class Row(Block):
         return data.StructLayout({"valid": 1, "group": group, "operands": operands})
 
     def _decode(self, m: Module, name: str, code: Any, select: Any, platform: Any) -> Any:
-        decoder = Decode(DecodeConfig(formats=self.config.formats))
+        decoder = EdgeDecoder(self.config)
         m.submodules[f"decode_{name}"] = place(decoder, platform)
-        m.d.comb += decoder.code.eq(code)
-        if len(self.config.formats) > 1:
-            m.d.comb += decoder.select.eq(select)
+        m.d.comb += [decoder.code.eq(code), decoder.select.eq(select)]
         return decoder.operand
 
     def _hop(self, m: Module, hop: int, what: Any) -> Any:

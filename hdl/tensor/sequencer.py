@@ -69,7 +69,7 @@ class Sequencer(Block):
         config, request = self.config, self.requests.payload
         known, exists, fresh = Signal(), Signal(), Signal()
         with m.Switch(request.format):
-            for position, name in enumerate(config.formats):
+            for position, name in enumerate(config.operands):
                 with m.Case(OPERAND_CODES[name]):
                     m.d.comb += [known.eq(1), self.select.eq(position)]
 

@@ -76,7 +76,7 @@ def test_a_product_of_many_tiles_runs_as_its_program_says() -> None:
         rng.integers(0x3F00, 0x4080, (10, 20), dtype=np.uint16),
     )
     engine, result = Engine(SMALL), np.zeros((7, 20), np.uint32)
-    for step in gemm_steps(SMALL, 10, 7, 20, BF16, BF16):
+    for step in gemm_steps(SMALL, 10, 7, 20, "bf16", "bf16"):
         loading = step.instruction.operation == Operation.LOAD_STATIONARY
         source, columns = (w, step.m) if loading else (x, step.n)
         codes = np.full((3, len(columns)), 0 if loading else 0x8000, np.uint16)
@@ -120,7 +120,7 @@ def test_what_is_refused(program: list[tuple[Operation, int, dict[str, int]]], s
 
 def test_512_cubed_takes_no_more_than_its_passes_and_one_fill() -> None:
     config = TensorConfig()
-    times = timing(config, [step.instruction for step in gemm_steps(config, 512, 512, 512, BF16, BF16)])
+    times = timing(config, [step.instruction for step in gemm_steps(config, 512, 512, 512, "bf16", "bf16")])
     matmuls = times[1::2]
     assert all(later.first - before.last == 1 for before, later in itertools.pairwise(matmuls))
     assert times[-1].done + 1 == 16 * 512 + config.load_cycles + config.latency + 1

@@ -17,7 +17,7 @@ from golden.tensor.program import Instruction
 from hdl.tensor import TensorEngine
 from spec.formats import FLOATS
 from spec.parameters import refuse
-from spec.tensor import Operation, Status, TensorConfig, operand_code
+from spec.tensor import Operation, Status, TensorConfig
 from verif.harness.model import Model, Result
 
 Codes = NDArray[np.unsignedinteger]
@@ -61,12 +61,11 @@ class TensorDriver:
         (k, m), n = stationary.shape, moving.shape[1]
         if moving.shape[0] != k or not stationary.size or not moving.size:
             raise refuse("TensorDriver", "moving.shape", moving.shape, f"({k}, at least 1), and no empty operand")
-        codes = operand_code(stationary_format), operand_code(moving_format)
         zeros = 0, 1 << (FLOATS[moving_format].storage - 1)
         bits = np.zeros((m, n), np.uint32)
         cycles = read_cycles = 0
         for m_tile, n_group, bank in groups(config, m, n):
-            steps = group_steps(config, k, m_tile, n_group, bank, *codes)
+            steps = group_steps(config, k, m_tile, n_group, bank, stationary_format, moving_format)
             run = self.run([(step.instruction, self._tile(step, stationary, moving, zeros)) for step in steps])
             failed = run.fields("status")["status"].max()
             if failed != Status.OK:

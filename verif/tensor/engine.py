@@ -4,11 +4,13 @@ import itertools
 from typing import Any
 
 import numpy as np
+from amaranth.lib import data
 
-from golden.tensor.array import Engine, run
+from golden.tensor.array import Engine, gemm, run
 from golden.tensor.program import Timing, timing
 from hdl.tensor import TensorEngine
 from hdl.tensor.layouts import STATUS, result_layout
+from spec.formats import FP32
 from spec.tensor import Operation, Status, TensorConfig
 from verif.harness.bench import Bench, Trial
 from verif.harness.coverage import CoverGroup
@@ -17,7 +19,7 @@ from verif.harness.model import Result
 from verif.harness.packing import pack_array
 from verif.harness.stalls import STALLS, Stall
 from verif.tensor.driver import TensorDriver
-from verif.tensor.stimulus import CLASSES, Program, Writer, overlapping, single_accumulations
+from verif.tensor.stimulus import CLASSES, Program, Writer, operands, overlapping, single_accumulations
 
 STREAMS = ("requests", "stationary", "moving", "status", "reads", "results")
 
@@ -118,7 +120,7 @@ def check(trial: Trial) -> None:
 
     for kind in CLASSES:
         with trial.test(f"formats, operands {kind}"):
-            for one, other in itertools.product(config.formats, repeat=2):
+            for one, other in itertools.product(config.operands, repeat=2):
                 checker.check(_product(writer, kind, one, other))
             COVER.hit(operands=kind)
     with trial.test("random programs, full speed"):
@@ -139,6 +141,8 @@ def check(trial: Trial) -> None:
     with trial.test("accumulation onto a location in flight waits"):
         checker.check(single_accumulations(writer, 12))
         checker.check(overlapping(writer, 12))
+    with trial.test("products of any size"):
+        _products(checker)
     with trial.test("reads beside accumulation"):
         _reads(checker)
     with trial.test("reset in mid-flight"):
@@ -156,6 +160,18 @@ def _product(writer: Writer, kind: str, one: str, other: str) -> Program:
         writer.load(kind=kind, name=other),
         writer.matmul(depth, 0, accumulate=True, kind=kind, name=one),
     ]
+
+
+def _products(checker: Checker) -> None:
+    """Tiles that fill the array, and tiles that do not, for every format; fp32 takes its four passes."""
+    config, rng = checker.config, checker.trial.rng
+    for name in config.formats:
+        for k, m, n in ((1, 1, 1), (config.rows, config.columns, config.bank_depth), (13, 11, 19)):
+            stationary, moving = (operands(rng, name, shape, "moderate") for shape in ((k, m), (k, n)))
+            product = checker.driver.matmul(stationary, moving, name, name)
+            golden = gemm(config, stationary, moving, name, name)
+            board = checker.trial.scoreboard("product", data.ArrayLayout(FP32.width, m), "fp32")
+            board.compare(product.bits.T.copy(), golden.T.copy())
 
 
 def _reads(checker: Checker) -> None:
@@ -221,7 +237,7 @@ BENCH = Bench(
         _config(
             4,
             4,
-            formats=("bf16", "tf32", "fp8_e4m3"),
+            formats=("bf16", "tf32", "fp32"),
             load_columns=1,
             hop_columns=1,
             psum_banks=2,

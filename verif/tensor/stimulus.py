@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golden.tensor.program import Instruction, Judge
-from spec.formats import FLOATS, FloatFormat
-from spec.tensor import OPERAND_CODE_BITS, OPERAND_CODES, Operation, Status, TensorConfig, operand_code
+from spec.formats import FLOATS, FP32, FloatFormat
+from spec.tensor import FP32_HALVES, OPERAND_CODE_BITS, OPERAND_CODES, Operation, Status, TensorConfig, operand_code
 
 Codes = NDArray[np.unsignedinteger]
 Program = list[tuple[Instruction, Codes]]
@@ -19,7 +19,7 @@ CLASSES = ("any", "moderate", "subnormal", "extreme", "special")
 
 def operands(rng: np.random.Generator, name: str, shape: tuple[int, int], kind: str) -> Codes:
     """Codes of a format, of one of :data:`CLASSES`."""
-    entry = FLOATS[name]
+    entry = FP32 if name in FP32_HALVES else FLOATS[name]
     codes = rng.integers(0, 1 << entry.width, shape)
     field_mask = (1 << entry.exponent_bits) - 1 << entry.mantissa_bits
     if kind == "moderate":
@@ -117,7 +117,7 @@ class Writer:
         instruction, codes = self.load() if loading else self.matmul(1, int(rng.integers(config.psum_depth)))
         most = config.columns if loading else config.moving_columns
         beyond = (1 << config.columns_bits) - 1
-        unknown = sorted({*range(1 << OPERAND_CODE_BITS)} - {OPERAND_CODES[name] for name in config.formats})
+        unknown = sorted({*range(1 << OPERAND_CODE_BITS)} - {OPERAND_CODES[name] for name in config.operands})
         changes: list[dict[str, Any]] = [
             {"format": int(rng.choice(unknown))},
             {"columns": 0},
@@ -132,7 +132,7 @@ class Writer:
         return refused, np.resize(codes, (config.rows, refused.columns))
 
     def _format(self) -> str:
-        return str(self.rng.choice(self.config.formats))
+        return str(self.rng.choice(self.config.operands))
 
 
 def single_accumulations(writer: Writer, count: int) -> Program:

@@ -1,0 +1,67 @@
+"""The decoder at the edge of the array: operands of every format built in, and halves of fp32 numbers."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Module, Mux, Signal
+from amaranth.lib.wiring import In, Out, Signature
+
+from hdl.block import Block
+from hdl.numerics import Operand
+from hdl.numerics.count import leading_zeros
+from hdl.numerics.decode import decode, take_apart
+from hdl.numerics.layouts import ZERO_EXPONENT
+from spec.formats import FLOATS, FP32, SIGNIFICAND_BITS
+from spec.tensor import FP32_HALVES, TensorConfig
+
+
+def decode_halves(m: Module, code: Any) -> dict[str, Any]:
+    """Add the logic that splits an fp32 number into ``high + low``, 12 significant bits each, and return both.
+
+    ``high`` is the number cut off after 12 significant bits. Infinities and NaNs are in ``high`` alone.
+    """
+    parts = take_apart(m, FP32, code)
+    special = parts.infinite | parts.nan
+    rest = parts.significand[:SIGNIFICAND_BITS]
+    zeros = leading_zeros(m, rest, "fp32_low_")
+    high, low = (Signal(Operand, name=f"{name}_operand") for name in FP32_HALVES)
+    m.d.comb += [
+        high.significand.eq(parts.significand[SIGNIFICAND_BITS:]),
+        high.exponent.eq(Mux(parts.zero, ZERO_EXPONENT, parts.exponent)),
+        high.sign.eq(parts.sign),
+        high.infinite.eq(parts.infinite),
+        high.nan.eq(parts.nan),
+        low.exponent.eq(ZERO_EXPONENT),
+        low.sign.eq(parts.sign),
+    ]
+    with m.If(rest.any() & ~special):
+        m.d.comb += [
+            low.significand.eq(rest << zeros),
+            low.exponent.eq(parts.exponent - SIGNIFICAND_BITS - zeros),
+        ]
+    return dict(zip(FP32_HALVES, (high, low), strict=True))
+
+
+class EdgeDecoder(Block):
+    """``operand`` is ``code`` decoded as ``config.operands[select]``, combinationally.
+
+    ``code`` holds the element as it lies in memory, in its low bits.
+    """
+
+    config: TensorConfig
+
+    def __init__(self, config: TensorConfig) -> None:
+        ports = {
+            "code": In(config.operand_bits),
+            "select": In(range(max(2, len(config.operands)))),
+            "operand": Out(Operand),
+        }
+        super().__init__(config, Signature(ports))
+
+    def elaborate(self, platform: Any) -> Module:
+        """Decode in parallel and select."""
+        m = Module()
+        decoded = {name: decode(m, FLOATS[name], self.code) for name in self.config.formats if name != FP32.name}
+        if FP32.name in self.config.formats:
+            decoded |= decode_halves(m, self.code)
+        m.d.comb += self.operand.eq(Array(decoded[name] for name in self.config.operands)[self.select])
+        return m
