@@ -142,7 +142,8 @@ def claims() -> None:
 @block_option
 @seed_option
 @click.option("--long", is_flag=True, help="Also the configurations that only the regression runs.")
-def sim(names: tuple[str, ...], block: str, seed: int | None, long: bool) -> None:
+@click.option("--readme", is_flag=True, help="Renew the README's transcript and status table from this run.")
+def sim(names: tuple[str, ...], block: str, seed: int | None, long: bool, readme: bool) -> None:
     """Simulate blocks against golden and print one table; WAVES=1 writes FST files.
 
     NAMES (or --block) are benches, `tensor.engine`, or one configuration of a bench, `tensor.engine:1a2b3c4d`.
@@ -158,6 +159,13 @@ def sim(names: tuple[str, ...], block: str, seed: int | None, long: bool) -> Non
         for failure in row.failures:
             CONSOLE.print(f"{row.block}: {failure}", highlight=False, markup=False)
         CONSOLE.print(f"repeat with waves: {row.repeat}", highlight=False, markup=False)
+    if readme:
+        from sdk.readme import write_readme
+
+        with Path(os.devnull).open("w") as nowhere:
+            page = Console(record=True, width=118, file=nowhere)
+            page.print(bench_table(rows))
+        write_readme(page.export_text())
     sys.exit(1 if failed else 0)
 
 
