@@ -13,8 +13,9 @@ refresh that is aimed and ready.
 *PRE* (odd slots). The oldest line of the batch that finds another row open which no line of the batch hits; else the same
 for the other direction under the rule above; else the bank a refresh is aimed at; else the first open bank no line wants.
 
-*Batch*. A write batch begins at ``high_water`` writes, or when no read hits an open row and half the buffer is used, or
-after ``idle_slots`` without reads, or when the next request must wait for a pending write; it ends at ``low_water`` once reads wait.
+*Batch*. A write batch begins at ``high_water`` writes; at half the buffer, if no read hits an open row or the other pseudo
+channel writes (a requester in order would wait for one of the two anyway); after ``idle_slots`` without reads; or when the
+next request must wait for a pending write. It ends at ``low_water`` once reads wait.
 
 *Refresh*. One REFpb is owed each tREFI / banks. A bank that a column command has just left is the least likely to be
 wanted soon: refreshes are aimed there, up to ``refresh_ahead`` early. Otherwise the first bank without demand is taken
@@ -241,8 +242,8 @@ def _intake(c, t, lines):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True)
-def _slot(c, t, s, p, lines, log, logged, accepted, finished):  # type: ignore[no-untyped-def]
-    """One slot of pseudo channel ``p``. Returns the length of the log and how many lines finished."""
+def _slot(c, t, s, p, partner, lines, log, logged, accepted, finished):  # type: ignore[no-untyped-def]
+    """One slot of pseudo channel ``p``; ``partner`` is the batch of the other one. Returns the length of the log and how many lines finished."""
     v = t.v
     batch = v[MODE]
     even = (s + p) % 2 == 0
@@ -330,8 +331,8 @@ def _slot(c, t, s, p, lines, log, logged, accepted, finished):  # type: ignore[n
         if urgent or writes == 0 or (reads > 0 and not flush and writes <= c.low_water):
             v[MODE] = READ
     elif not urgent and writes > 0:
-        starved = no_hits and 2 * writes >= c.write_lines
-        if flush or writes >= c.high_water or starved or idle >= c.idle_slots:
+        worthwhile = (no_hits or partner == WRITE) and 2 * writes >= c.write_lines
+        if flush or writes >= c.high_water or worthwhile or idle >= c.idle_slots:
             v[MODE] = WRITE
     return logged, 1 if gone >= 0 else 0
 
@@ -346,10 +347,11 @@ def _run(c, lines, arrive, limit):  # type: ignore[no-untyped-def]
     finished = np.zeros(n, np.int64)
     logged, following, s, left = 0, 0, 0, n
     while left > 0 and s < limit:
-        logged, over = _slot(c, first, s, 0, lines, log, logged, accepted, finished)
+        batches = first.v[MODE], second.v[MODE]
+        logged, over = _slot(c, first, s, 0, batches[1], lines, log, logged, accepted, finished)
         left -= over
         if c.pcs == 2:
-            logged, over = _slot(c, second, s, 1, lines, log, logged, accepted, finished)
+            logged, over = _slot(c, second, s, 1, batches[0], lines, log, logged, accepted, finished)
             left -= over
         taken = 0
         while following < n and arrive[following] <= s:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth import Array, Module, Mux, Signal
+from amaranth import Array, Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 
 from hdl.block import Block
@@ -66,11 +66,12 @@ class HbmBanks(Block):
             return _timer(m, name, loads)
 
         rows = [Signal(self.row.shape()["row"].shape, name=f"row_{b}") for b in range(g.all_banks)]
+        this_bank = Signal(g.all_banks)
+        m.d.comb += this_bank.eq(1 << self.row.bank)
+        m.d.sync += self.open.eq(self.open & ~Mux(pre, this_bank, 0) | Mux(act, this_bank, 0))
         for b in range(g.all_banks):
             with m.If(act & row_bank[b]):
-                m.d.sync += [self.open[b].eq(1), rows[b].eq(self.row.row)]
-            with m.If(pre & row_bank[b]):
-                m.d.sync += self.open[b].eq(0)
+                m.d.sync += rows[b].eq(self.row.row)
         activate_all = timer("activate_all", (act, t.rrd_s), (ref, t.rrefd))
         refresh_all = timer("refresh_all", (act, t.rrd_s), (ref, t.rrefd))
         turn = Signal(range(FOUR))
@@ -90,6 +91,7 @@ class HbmBanks(Block):
             self.activate_any.eq((activate_all == 0) & (Array(window)[turn] == 0)),
             self.refresh_any.eq(refresh_all == 0),
         ]
+        ready: dict[str, list[Any]] = {name: [] for name in ("read", "write", "activate", "precharge", "refresh")}
         for b in range(g.all_banks):
             k = b // g.banks
             s = k // g.groups
@@ -103,13 +105,12 @@ class HbmBanks(Block):
                 f"pre_{b}", (activated, t.ras), (read & in_bank[b], t.rtp), (write & in_bank[b], t.wr_pre)
             )
             column = self.open[b] & (sid[s] == 0)
-            m.d.comb += [
-                self.read_ready[b].eq(column & (read_bank == 0) & (read_group[k] == 0) & (read_all == 0)),
-                self.write_ready[b].eq(column & (write_bank == 0) & (write_group[k] == 0) & (write_all == 0)),
-                self.activate_ready[b].eq(~self.open[b] & (act_bank == 0) & (act_group[k] == 0)),
-                self.precharge_ready[b].eq(self.open[b] & (pre_bank == 0)),
-                self.refresh_ready[b].eq(~self.open[b] & (act_bank == 0)),
-            ]
+            ready["read"].append(column & (read_bank == 0) & (read_group[k] == 0) & (read_all == 0))
+            ready["write"].append(column & (write_bank == 0) & (write_group[k] == 0) & (write_all == 0))
+            ready["activate"].append(~self.open[b] & (act_bank == 0) & (act_group[k] == 0))
+            ready["precharge"].append(self.open[b] & (pre_bank == 0))
+            ready["refresh"].append(~self.open[b] & (act_bank == 0))
+        m.d.comb += [getattr(self, f"{name}_ready").eq(Cat(bits)) for name, bits in ready.items()]
         same_bank = self.row.bank == self.probe.bank
         was_hit = self.open.bit_select(self.probe.bank, 1) & (Array(rows)[self.probe.bank] == self.probe.row)
         m.d.comb += self.probe_hit.eq(

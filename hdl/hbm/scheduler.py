@@ -21,6 +21,7 @@ class HbmScheduler(Block):
                  behind it, while its window is full or while a line at the same place is pending (unless both are reads): so
                  no access ever overtakes another one to the same place.
     ``even``     1 in the slots in which this pseudo channel owns the row bus' ACT edge, 0 in those with its PRE edge
+    ``writing``    a write batch owns the column bus; ``partner``: one does in the other pseudo channel (0 if there is none)
     ``column``    column command of this slot
     ``row``      row command of this slot
     ``owed``     refreshes due and not done
@@ -39,6 +40,8 @@ class HbmScheduler(Block):
         signature = {
             "request": In(stream.Signature(self.layouts.request)),
             "even": In(1),
+            "partner": In(1),
+            "writing": Out(1),
             "column": Out(self.layouts.column),
             "row": Out(self.layouts.row),
             "owed": Out(self.refresh.owed.shape()),
@@ -59,7 +62,7 @@ class HbmScheduler(Block):
         m.submodules.banks = place(banks, platform)
         m.submodules.refresh = place(refresh, platform)
 
-        writing = Signal()  # the batch that owns the column bus
+        writing = self.writing
         age = Signal(range(config.age_limit + 1))
         idle = Signal(range(config.idle_slots + 1))
         urgent = Signal()
@@ -89,8 +92,8 @@ class HbmScheduler(Block):
             age.eq(Mux(oldest_leaves | (reads.count == 0), 0, Mux(age == config.age_limit, age, age + 1))),
             idle.eq(Mux(reads.count != 0, 0, Mux(idle == config.idle_slots, idle, idle + 1))),
         ]
-        starved = ~reads.hits.any() & (writes.count * 2 >= config.write_lines)
-        enough = flush | (writes.count >= config.high_water) | starved | (idle == config.idle_slots)
+        worthwhile = (~reads.hits.any() | self.partner) & (writes.count * 2 >= config.write_lines)
+        enough = flush | (writes.count >= config.high_water) | worthwhile | (idle == config.idle_slots)
         ended = (reads.count != 0) & ~flush & (writes.count <= config.low_water)
         with m.If(writing):
             m.d.sync += writing.eq(~(urgent | (writes.count == 0) | ended))

@@ -1,5 +1,6 @@
 """A channel under load: the controllers of its pseudo channels behind a player that hands over lines in order."""
 
+from itertools import pairwise
 from typing import Any
 
 from amaranth import Module, Mux, Signal
@@ -56,6 +57,8 @@ class HbmPlayer(Block):
                 getattr(self, f"commands_{index}").row.eq(scheduler.row),
                 getattr(self, f"owed_{index}").eq(scheduler.owed),
             ]
+        for one, other in pairwise(self.schedulers):
+            m.d.comb += [one.partner.eq(other.writing), other.partner.eq(one.writing)]
         held = [Signal(self.layouts.line, name=f"held_{i}", reset_less=True) for i in range(DEPTH)]
         count = Signal(range(DEPTH + 1))
         ready = Signal(PAIR)

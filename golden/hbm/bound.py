@@ -1,0 +1,128 @@
+"""What no scheduler with these windows could exceed on a trace: bounds that follow from the standard's timings alone.
+
+Each is a lower bound on the slots a pseudo channel needs; the utilisation bound is data slots over the largest of them.
+
+*Balance*: every access takes a slot of its own pseudo channel.
+
+*Activation*: four ACT a tFAW. Cut the trace into blocks longer than all windows together; each (block, bank, row) that
+occurs needs an ACT. One ACT may serve two blocks only if they follow each other, or if no other row of the bank is forced
+in between: a line in the middle of a block, further from both its ends than the windows hold, is sent after all lines of
+the block before and before all lines of the block after. The best of several block lengths counts.
+
+*Row cycle*: a bank's own ACTs are tRC apart, counted in the same way, and its refreshes take tRFCpb each tREFI.
+
+*Turnaround*: reads pending are at most the read window, writes at most the write buffer. Starting a write batch as late
+and ending it as late as the order of the trace then allows gives the fewest round trips; each costs tRTW and tWTR_S.
+"""
+
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from golden.hbm.controller import lines_of
+from spec.hbm import LINE_ACCESSES, SLOT_CK
+from spec.hbm_controller import HbmControllerConfig
+
+Ints = NDArray[np.int64]
+
+BLOCKS = (1 << 9, 1 << 11, 1 << 13, 1 << 20)
+"""Block lengths in lines of one pseudo channel."""
+
+ACTS = 4
+"""Activations a tFAW may hold."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Slots each limit alone takes, of the pseudo channel where it takes longest, and the bound they give together."""
+
+    balance: float
+    activation: float
+    row_cycle: float
+    turnaround: float
+    accesses: int
+    channels: int
+
+    @property
+    def slots(self) -> float:
+        """Slots that no scheduler can undercut."""
+        return max(self.balance, self.activation, self.row_cycle, self.turnaround)
+
+    @property
+    def utilisation(self) -> float:
+        """Bus utilisation that no scheduler can exceed."""
+        return self.accesses / (self.channels * self.slots)
+
+    @property
+    def limit(self) -> str:
+        """Name of the limit that binds."""
+        return max(("balance", "activation", "row_cycle", "turnaround"), key=lambda name: float(getattr(self, name)))
+
+
+def bound(config: HbmControllerConfig, addresses: Ints, writes: Ints) -> Bound:
+    """The bound of a trace for the map, timings and window sizes of ``config``."""
+    lines = lines_of(config, addresses, writes)
+    t, channels = config.timing, config.geometry.pseudo_channels
+    limits = np.zeros((channels, 4))
+    for channel in range(channels):
+        mine = lines[lines[:, 0] == channel]
+        data = LINE_ACCESSES * len(mine)
+        activations = _activations(config, mine)
+        trips = _round_trips(mine[:, 4], config.read_lines, config.write_lines)
+        lost = (t.t_rtw + t.t_wtr_rd_s) / SLOT_CK - 2
+        away = 1 - t.t_rfc_pb / t.t_refi
+        limits[channel] = (
+            data,
+            max(0, activations.sum() - ACTS) * t.t_faw / ACTS / SLOT_CK,
+            max(0, activations.max(initial=0) - 1) * t.t_rc / SLOT_CK / away,
+            data + trips * lost,
+        )
+    return Bound(*limits.max(axis=0).tolist(), LINE_ACCESSES * len(lines), channels)
+
+
+def _activations(config: HbmControllerConfig, lines: Ints) -> Ints:
+    """Activations each bank must have at least; of several block lengths the one with the largest sum."""
+    banks, rows = config.geometry.all_banks, config.geometry.rows
+    held = config.read_lines + config.write_lines + 1
+    place = lines[:, 1] * rows + lines[:, 2]
+    best = np.zeros(banks, np.int64)
+    for length in BLOCKS:
+        if length < 2 * held < len(lines):
+            continue
+        position = np.arange(len(lines))
+        block, offset = position // length, position % length
+        count = int(block[-1]) + 1 if len(block) else 0
+        forced = np.zeros((banks, count + 1), np.int64)  # lines in the middle of blocks before this one
+        middle = (offset >= held) & (offset < length - held)
+        np.add.at(forced, (lines[middle, 1], block[middle] + 1), 1)
+        forced = forced.cumsum(axis=1)
+        pairs = np.unique(np.stack([place, block], axis=1), axis=0)
+        bank, when = pairs[:, 0] // rows, pairs[:, 1]
+        same = pairs[1:, 0] == pairs[:-1, 0]  # the same row again, in a later block
+        between = forced[bank[1:], when[1:]] - forced[bank[1:], np.minimum(when[:-1] + 1, count)]
+        merged = np.concatenate([[False], same & (between == 0)])
+        total = np.bincount(bank[~merged], minlength=banks)
+        if total.sum() > best.sum():
+            best = total
+    return best
+
+
+@numba.njit(cache=True)
+def _round_trips(write: Ints, reads: int, buffer: int) -> int:
+    """Fewest changes from reading to writing and back that get ``write`` (1 for a write, in order) through."""
+    trips, at = 0, 0
+    while at < len(write):
+        pending = 0
+        while at < len(write) and pending + write[at] <= buffer + 1:
+            pending += write[at]
+            at += 1
+        if pending == 0 or at == len(write):
+            break
+        trips += 1
+        waiting = 0
+        while at < len(write) and waiting + 1 - write[at] <= reads + 1:
+            waiting += 1 - write[at]
+            at += 1
+    return trips
