@@ -38,7 +38,8 @@ class Options:
 
     ``hierarchy`` names modules that Verilator compiles separately and once (``hier_block``): rows, cores, chips, never
     single elements. ``no_inline`` names modules whose instances share code. ``public`` lists the top's ports that VPI
-    must see (cocotb only). ``optimise`` is the C++ optimisation of the hot code.
+    must see (cocotb only). ``optimise`` is the C++ optimisation of the hot code: ``-O2`` takes three times as long to
+    compile as ``-O1``, which pays in runs of many minutes only.
     """
 
     waves: bool = False
@@ -47,7 +48,7 @@ class Options:
     hierarchy: tuple[str, ...] = ()
     no_inline: tuple[str, ...] = ()
     public: tuple[str, ...] = ()
-    optimise: str = "-O2"
+    optimise: str = "-O1"
 
     def control_file(self, top: str) -> str:
         """The Verilator control file (``.vlt``) that says the above."""

@@ -121,7 +121,7 @@ class Result:
 class Model:
     """One instance of a compiled block. Its state lives from run to run; :meth:`power_on` starts afresh.
 
-    ``waves`` is the path of an FST file to write. ``hierarchy``, ``no_inline``: see :class:`~.compile.Options`.
+    ``waves`` is the path of an FST file to write. ``hierarchy``, ``no_inline``, ``optimise``: see :class:`~.compile.Options`.
     Use it in a ``with`` statement, or call :meth:`close`, so that waves and coverage are written.
     """
 
@@ -134,6 +134,7 @@ class Model:
         threads: int = 1,
         hierarchy: Sequence[str] = (),
         no_inline: Sequence[str] = (),
+        optimise: str = Options.optimise,
         seed: int = 0,
     ) -> None:
         self.design = block if isinstance(block, Design) else design_of(block)
@@ -146,6 +147,7 @@ class Model:
             threads=threads,
             hierarchy=tuple(hierarchy),
             no_inline=tuple(no_inline),
+            optimise=optimise,
         )
         self._library = _load(compiled(self.design.top, self.design.verilog, options, _driver(names)))
         self.cycles = 0

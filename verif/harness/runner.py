@@ -182,7 +182,7 @@ def run_cocotb(
 
 def _verilator(design: Design, options: Options, trace: Path | None, coverage: Path | None) -> Verilator:
     options = dataclasses.replace(
-        options, waves=trace is not None, coverage=coverage is not None, public=tuple(design.names), optimise="-O1"
+        options, waves=trace is not None, coverage=coverage is not None, public=tuple(design.names)
     )
     libraries = cocotb_tools.config.libs_dir
     source = (cocotb_tools.config.share_dir / "lib" / "verilator" / "verilator.cpp").read_text()
