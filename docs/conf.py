@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from scale.plots import draw
 from spec import results
 from spec.formats import BLOCKS, FLOATS, INTS, SCALES
 from spec.parameters import Parameters
@@ -88,3 +89,4 @@ def status() -> str:
 GENERATED.mkdir(exist_ok=True)
 for name, text in {"formats": formats(), "presets": presets(), "status": status()}.items():
     (GENERATED / f"{name}.md").write_text(text)
+draw(GENERATED)

@@ -40,7 +40,7 @@ def tokens_of_a_chip(preset: str, model: str, layout: str, weight_bytes: int, la
 def serving_gain(trn2_bytes: int = 2) -> float:
     """GPT-OSS 120B on a chip of a Trn3 UltraServer against one of a Trn2 UltraServer, each in its own format.
 
-    Trainium-2 has no MX formats, so it computes the MX weights in bf16 (or, with one byte, in FP8); Trainium-3 in MXFP8.
+    Trainium-2 has no MX formats, so it computes in bf16 (with one byte, in FP8); Trainium-3 in MXFP8.
     """
     before = tokens_of_a_chip("trn2-ultraserver", "gpt-oss-120b", "dp=64,ep=64", trn2_bytes, LATENCY_MS)
     after = tokens_of_a_chip("trn3-ultraserver", "gpt-oss-120b", "dp=144,ep=16", 1, LATENCY_MS)
