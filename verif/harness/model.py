@@ -121,7 +121,8 @@ class Result:
 class Model:
     """One instance of a compiled block. Its state lives from run to run; :meth:`power_on` starts afresh.
 
-    ``waves`` is the path of an FST file to write. ``hierarchy``, ``no_inline``, ``optimise``: see :class:`~.compile.Options`.
+    ``waves`` is the path of an FST file to write; ``hierarchy``, ``no_inline``, ``optimise`` are those of
+    :class:`~.compile.Options`.
     Use it in a ``with`` statement, or call :meth:`close`, so that waves and coverage are written.
     """
 
