@@ -14,7 +14,9 @@ BENCHES: dict[str, str] = {
     "checkout": "verif.bench.checkout:bench_checkout",
     "scale": "scale.bench:bench_scale",
     "emit": "verif.bench.emit:bench_emit",
+    "simulators": "verif.bench.simulators:bench_simulators",
     "tensor": "verif.bench.tensor:bench_tensor",
+    "vector": "verif.bench.vector:bench_vector",
 }
 """Name of the bench -> ``module:function``, imported when it runs."""
 
