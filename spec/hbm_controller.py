@@ -212,6 +212,10 @@ class HbmControllerConfig(Parameters):
             raise refuse(name, "high_water", self.high_water, f"at most write_lines = {self.write_lines}", "lines")
         if self.low_water >= self.high_water:
             raise refuse(name, "low_water", self.low_water, f"less than high_water = {self.high_water}", "lines")
+        t = self.timing
+        for field, limit in (("t_ccd_s", SLOT_CK), ("t_ppd", 2 * SLOT_CK)):
+            if getattr(t, field) > limit:
+                raise refuse(name, f"timing.{field}", getattr(t, field), f"at most {limit}, as the calendar has it", "CK")
         if self.geometry.all_banks < 4:
             raise ParameterError(f"{name}.geometry: legal is four or more banks of a pseudo channel")
 
