@@ -10,11 +10,12 @@ from hdl.block import Block
 from hdl.fifo import Fifo
 from hdl.link.link import LinkEnd
 from hdl.link.router import Router
+from hdl.link.switch import Switch
 from hdl.numerics import Add, Cast, Compare, Decode, Multiply, MultiplyAdd, Xorshift32
 from hdl.tensor.array import Array
 from hdl.tensor.engine import TensorEngine
 from spec.fifo import FifoConfig
-from spec.link import LinkConfig, RouterConfig
+from spec.link import LinkConfig, RouterConfig, SwitchConfig
 from spec.machine import MachineConfig
 from spec.numerics import (
     OPERANDS,
@@ -33,6 +34,7 @@ BLOCKS: dict[str, Callable[[MachineConfig], Block]] = {
     "fifo": lambda _: Fifo(FifoConfig()),
     "link.link": lambda _: LinkEnd(LinkConfig()),
     "link.router": lambda _: Router(RouterConfig(torus=Torus(sizes=(4, 4)))),
+    "link.switch": lambda _: Switch(SwitchConfig()),
     "numerics.add": lambda _: Add(AddConfig()),
     "numerics.cast": lambda _: Cast(CastConfig(sources=("fp32",), targets=OPERANDS)),
     "numerics.compare": lambda _: Compare(CompareConfig()),

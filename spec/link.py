@@ -175,3 +175,8 @@ class SwitchConfig(Parameters):
     cell_bits: int = parameter(32, unit="bits", low=1, high=2048, doc="payload of a cell")
     depth: int = parameter(16, unit="cells", low=2, high=4096, doc="cells one queue holds")
     iterations: int = parameter(4, unit="iterations", low=1, high=8, doc="rounds of iSLIP in a cycle")
+
+    @property
+    def slot_cycles(self) -> int:
+        """Cycles of a slot, in which each port passes one cell: one to move it, one for each round of matching."""
+        return self.iterations + 1

@@ -5,6 +5,7 @@ from verif import fifo
 from verif.harness.bench import Bench
 from verif.link import layer as link_layer
 from verif.link import router as link_router
+from verif.link import switch as link_switch
 from verif.numerics import accumulation, casts, fp32
 from verif.scalar import engine as scalar_engine
 from verif.tensor import digits
@@ -15,6 +16,7 @@ BENCHES: list[Bench] = [
     fifo.BENCH,
     link_layer.BENCH,
     link_router.BENCH,
+    link_switch.BENCH,
     scalar_engine.BENCH,
     fp32.ADD,
     casts.CAST,

@@ -97,13 +97,11 @@ SMALL = RouterConfig(
 BENCH = Bench(
     "link.router",
     block=Fabric,
-    quick=(
-        SMALL,
+    quick=(SMALL,),
+    long=(
         RouterConfig(
             torus=Torus(sizes=(4,)), flit_bits=16, classes=2, channels=2, escape_channels=2, max_flits=4, depth=4
         ),
-    ),
-    long=(
         RouterConfig(torus=Torus(sizes=(4, 4)), flit_bits=24),
         RouterConfig(torus=Torus(sizes=(4, 4)), flit_bits=24, channels=4, escape_channels=2, max_flits=20),
         RouterConfig(
