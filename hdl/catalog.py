@@ -38,7 +38,9 @@ BLOCKS: dict[str, Callable[[MachineConfig], Block]] = {
     "numerics.add": lambda _: Add(AddConfig()),
     "numerics.cast": lambda _: Cast(CastConfig(sources=("fp32",), targets=OPERANDS)),
     "numerics.compare": lambda _: Compare(CompareConfig()),
-    "numerics.decode": lambda machine: Decode(DecodeConfig(formats=machine.tensor.formats)),
+    "numerics.decode": lambda machine: Decode(
+        DecodeConfig(formats=tuple(name for name in machine.tensor.formats if name in OPERANDS))
+    ),
     "numerics.multiply": lambda _: Multiply(MultiplyConfig()),
     "numerics.multiply_add": lambda machine: MultiplyAdd(
         MultiplyAddConfig(multiply_stages=machine.tensor.multiply_stages, add_stages=machine.tensor.add_stages)

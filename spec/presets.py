@@ -89,7 +89,7 @@ TRN1 = Preset(
     MachineConfig(
         chip=ChipConfig(
             core=CoreConfig(
-                tensor=TensorConfig(formats=("bf16", "fp16", "tf32", "fp8_e4m3", "fp8_e5m2", "fp8_e3m4")),
+                tensor=TensorConfig(formats=("bf16", "fp16", "tf32", "fp32", "fp8_e4m3", "fp8_e5m2", "fp8_e3m4")),
                 tensor_clock_ghz=2.8,
                 vector_clock_ghz=1.12,
                 scalar_clock_ghz=1.4,
@@ -115,11 +115,18 @@ TRN2 = Preset(
     MachineConfig(
         chip=ChipConfig(
             core=CoreConfig(
-                tensor=TensorConfig(formats=("bf16", "fp16", "tf32", "fp8_e4m3", "fp8_e5m2", "fp8_e3m4")),
+                tensor=TensorConfig(
+                    formats=("bf16", "fp16", "tf32", "fp32", "fp8_e4m3", "fp8_e5m2", "fp8_e3m4"),
+                    double_row=True,
+                ),
             ),
         ),
     ),
-    _COMMON_SOURCES | {"chip.core.tensor.formats": "arch: data types of the tensor engine"},
+    _COMMON_SOURCES
+    | {
+        "chip.core.tensor.formats": "arch: data types of the tensor engine",
+        "chip.core.tensor.double_row": "arch: FP8 performance mode",
+    },
 )
 
 TRN3 = Preset(
@@ -131,12 +138,15 @@ TRN3 = Preset(
                         "bf16",
                         "fp16",
                         "tf32",
+                        "fp32",
                         "fp8_e4m3",
                         "fp8_e4m3fn",
                         "fp8_e5m2",
                         "fp8_e3m4",
                         "fp4_e2m1",
                     ),
+                    double_row=True,
+                    whole_psum=True,
                 ),
                 vector_clock_ghz=1.2,
                 sbuf_partition_bytes=256 * 1024,
@@ -153,6 +163,8 @@ TRN3 = Preset(
     _COMMON_SOURCES
     | {
         "chip.core.tensor.formats": "arch: data types of the tensor engine",
+        "chip.core.tensor.double_row": "arch: FP8 performance mode",
+        "chip.core.tensor.whole_psum": "arch: one matmul fills up to all of PSUM",
         "efa_gbits": "hardware: 28.8 Tbit/s of a Gen2 UltraServer over its 144 chips",
     },
 )

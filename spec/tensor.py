@@ -9,10 +9,18 @@ from spec.parameters import Parameters, lookup, parameter, refuse
 FP32_HALVES = ("fp32_high", "fp32_low")
 """What the array multiplies of an fp32 number: its first 12 significant bits, and the 12 others."""
 
-OPERAND_CODES: dict[str, int] = {name: code for code, name in enumerate((*list(FLOATS)[1:], *FP32_HALVES))}
+PAIRABLE = ("fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2")
+"""Formats of which an element can take two products a cycle."""
+
+PAIRS: dict[str, str] = {f"{name}_x2": name for name in PAIRABLE}
+"""Operands that hold two numbers, the first in the low byte, by name: the format of both."""
+
+_OPERANDS = (*(name for name in FLOATS if name != FP32.name), *FP32_HALVES, *PAIRS)
+
+OPERAND_CODES: dict[str, int] = {name: code for code, name in enumerate(_OPERANDS)}
 """Code of each operand format in an instruction: the same number on every machine, whether it has the format or not."""
 
-OPERAND_CODE_BITS = 4
+OPERAND_CODE_BITS = 5
 """Width of the format field; its spare codes are unknown formats."""
 
 
@@ -47,6 +55,8 @@ class Status(enum.IntEnum):
     """There is no stationary: none was loaded since reset, or the load before was refused."""
     UNWRITTEN = 5
     """Accumulation onto a location that no matmul has overwritten since reset."""
+    PACKING = 6
+    """One operand holds pairs, the other does not."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -105,6 +115,12 @@ class TensorConfig(Parameters):
         source="aws-neuron-sdk, trainium_inferentia2_arch: 2 KiB = 512 fp32",
     )
 
+    double_row: bool = parameter(
+        False,
+        choices=(False, True),
+        doc="FP8 at twice the rate: an element takes the products of two rows a cycle",
+        source="aws-neuron-sdk, trainium2_arch: performance mode double_row",
+    )
     whole_psum: bool = parameter(
         False,
         choices=(False, True),
@@ -119,7 +135,9 @@ class TensorConfig(Parameters):
     )
 
     def check(self) -> None:
-        """Refuse loads wider than the array."""
+        """Refuse loads wider than the array, and pairs of formats that do not come in pairs."""
+        if self.double_row and not set(PAIRABLE) & set(self.formats):
+            raise refuse("TensorConfig", "formats", self.formats, "with double_row, one of " + ", ".join(PAIRABLE))
         if self.load_columns > self.columns:
             raise refuse("TensorConfig", "load_columns", self.load_columns, f"1 to columns = {self.columns}")
 
@@ -145,14 +163,21 @@ class TensorConfig(Parameters):
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """Operand formats as instructions name them: ``formats`` with the halves of fp32 in its place."""
+        """Operand formats as instructions name them: ``formats``, the halves of fp32 in its place, and pairs."""
         plain = tuple(name for name in self.formats if name != FP32.name)
-        return plain + (FP32_HALVES if FP32.name in self.formats else ())
+        halves = FP32_HALVES if FP32.name in self.formats else ()
+        pairs = tuple(pair for pair, name in PAIRS.items() if self.double_row and name in self.formats)
+        return plain + halves + pairs
 
     @property
     def operand_bits(self) -> int:
-        """Width of one operand at the edge of the array: the widest format as it lies in memory, at least a byte."""
-        return max(8, *(FLOATS[name].storage for name in self.formats))
+        """Width of one operand at the edge of the array: the widest as it lies in memory, at least a byte."""
+        return max(16 if self.double_row else 8, *(FLOATS[name].storage for name in self.formats))
+
+    @property
+    def product_stages(self) -> int:
+        """Cycles from the operands to what is added to the partial sum: the product and, of pairs, its sum."""
+        return self.multiply_stages + (self.add_stages if self.double_row else 0)
 
     @property
     def hops(self) -> int:
@@ -171,7 +196,7 @@ class TensorConfig(Parameters):
         One to write the column's skew memory, one to read it, one to decode; a hop for every group of columns; the
         product; one add per row; the add in PSUM; one to write PSUM and count the instruction as done.
         """
-        return 3 + self.hops + self.multiply_stages + self.rows * self.add_stages + self.add_stages
+        return 3 + self.hops + self.product_stages + self.rows * self.add_stages + self.add_stages
 
     @property
     def accumulate_distance(self) -> int:

@@ -8,24 +8,30 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.numerics import accumulate, add, to_float32
-from golden.tensor.gemm import passes
+from golden.numerics import accumulate, add, canonical, to_float32
+from golden.tensor.gemm import passes, rows_of_pass, tiles
 from golden.tensor.program import Instruction, Judge
 from spec.formats import SIGNIFICAND_BITS
-from spec.tensor import FP32_HALVES, OPERAND_CODES, Operation, Status, TensorConfig
+from spec.tensor import FP32_HALVES, OPERAND_CODES, PAIRS, Operation, Status, TensorConfig
 
 Codes = NDArray[np.unsignedinteger]
 Bits = NDArray[np.uint32]
+F32 = NDArray[np.float32]
+
+FP8_MINUS_ZERO = 0x80
+"""In every FP8 format. As a moving operand of a +0 weight, it changes no sum."""
 
 FORMAT_NAMES = {code: name for name, code in OPERAND_CODES.items()}
 
 
-def operand_values(name: str, codes: Codes) -> NDArray[np.float32]:
-    """Values of operands: ``name`` is a format of at most 12 significant bits, or a half of fp32.
+def operand_values(name: str, codes: Codes) -> F32:
+    """Values of operands: ``name`` is a format of at most 12 significant bits, a half of fp32, or a pair.
 
-    ``fp32_high`` is the number cut off after 12 significant bits, ``fp32_low`` what that leaves, with the
-    number's sign if it is zero. Infinities and NaNs are in the high half alone.
+    ``fp32_high`` is the number cut off after 12 significant bits, ``fp32_low`` what that leaves, with the number's sign
+    if it is zero; infinities and NaNs are in the high half alone. Pairs have one more axis, the first.
     """
+    if name in PAIRS:
+        return np.stack([to_float32(PAIRS[name], codes & 0xFF), to_float32(PAIRS[name], codes >> 8)])
     if name not in FP32_HALVES:
         return to_float32(name, codes)
     with np.errstate(invalid="ignore"):  # signalling NaNs
@@ -37,16 +43,39 @@ def operand_values(name: str, codes: Codes) -> NDArray[np.float32]:
     return np.where(finite, high, values).astype(np.float32) if name == FP32_HALVES[0] else low.astype(np.float32)
 
 
+def accumulate_pairs(acc: F32, w: F32, x: F32) -> F32:
+    """For ``k`` ascending, ``acc = f32(acc + f32(w[0, k] * x[0, k] + w[1, k] * x[1, k]))``, in place; returns ``acc``.
+
+    ``acc`` is ``[M, N]``, ``w`` ``[2, K, M]``, ``x`` ``[2, K, N]``, of formats whose products fp32 holds exactly.
+    """
+    with np.errstate(all="ignore"):
+        for k in range(w.shape[1]):
+            first = w[0, k, :, None] * x[0, k]
+            acc += first + w[1, k, :, None] * x[1, k]
+    acc[...] = canonical(acc)
+    return acc
+
+
+def paired(codes: Codes, zero: int) -> Codes:
+    """Pairs ``[ceil(K / 2), N]`` of FP8 codes ``[K, N]``: rows ``k`` and ``k + K/2``; ``zero`` fills the last."""
+    half = -(-codes.shape[0] // 2)
+    second = np.full((half, codes.shape[1]), zero, np.uint16)
+    second[: codes.shape[0] - half] = codes[half:]
+    return (codes[:half] | second << 8).astype(np.uint16)
+
+
 def matmul(
     stationary: Codes, moving: Codes, stationary_format: str, moving_format: str, psum: Bits | None = None
 ) -> Bits:
     """fp32 bits ``[M, N]`` of one pass, ``stationary.T @ moving`` for codes ``[K, M]`` and ``[K, N]``.
 
     Each result starts at +0; the products are added in the order of K, each exact before the add, with one rounding per
-    add. With ``psum`` (fp32 bits, ``[M, N]``) the finished sum is then added to what it holds, with one more rounding.
+    add. Pairs (both operands are, or none) add up their two products first, with a rounding of their own. With ``psum``
+    (fp32 bits, ``[M, N]``) the finished sum is then added to what it holds, with one more rounding.
     """
     acc = np.zeros((stationary.shape[1], moving.shape[1]), np.float32)
-    accumulate(acc, operand_values(stationary_format, stationary), operand_values(moving_format, moving))
+    add_up = accumulate_pairs if stationary_format in PAIRS else accumulate
+    add_up(acc, operand_values(stationary_format, stationary), operand_values(moving_format, moving))
     if psum is not None:
         acc = add(acc, psum.view(np.float32))
     return acc.view(np.uint32)
@@ -55,14 +84,17 @@ def matmul(
 def gemm(config: TensorConfig, stationary: Codes, moving: Codes, stationary_format: str, moving_format: str) -> Bits:
     """fp32 bits ``[M, N]`` of a product of any size: passes of ``rows`` of K each, accumulated in PSUM one by one.
 
-    An fp32 product makes four passes over each tile of K: low by low, low by high, high by low, high by high half.
+    An fp32 product makes four passes over each tile of K: low by low, low by high, high by low, high by high half. With
+    the operands of pairs (``fp8_e4m3_x2``) the codes are those of single numbers; they are paired pass by pass.
     """
     result: Bits | None = None
-    for start in range(0, stationary.shape[0], config.rows):
-        part = slice(start, start + config.rows)
+    for k_tile in tiles(stationary.shape[0], rows_of_pass(config, stationary_format)):
+        w, x = stationary[k_tile.start : k_tile.stop], moving[k_tile.start : k_tile.stop]
+        if stationary_format in PAIRS:
+            w, x = paired(w, 0), paired(x, FP8_MINUS_ZERO)
         for one, others in passes(stationary_format, moving_format):
             for other in others:
-                result = matmul(stationary[part], moving[part], one, other, result)
+                result = matmul(w, x, one, other, result)
     if result is None:
         raise ValueError("K = 0: legal is at least 1")
     return result
@@ -79,8 +111,10 @@ class Engine:
     def __init__(self, config: TensorConfig) -> None:
         self.config = config
         self.judge = Judge(config)
-        self.shadow = np.zeros((config.rows, config.columns), np.float32)
-        self.weights = np.zeros((config.rows, config.columns), np.float32)
+        self.shadow = np.zeros((2, config.rows, config.columns), np.float32)
+        self.weights = self.shadow.copy()
+        self.shadow_paired = np.zeros(config.columns, np.bool_)
+        self.weights_paired = self.shadow_paired.copy()
         self.psum = np.zeros((config.columns, config.psum_depth), np.uint32)
         """fp32 bits by column of the array and address; where nothing was written the hardware may hold anything."""
 
@@ -99,17 +133,22 @@ class Engine:
         status = self.judge.status(instruction)
         if status != Status.OK:
             return status
-        values = operand_values(FORMAT_NAMES[instruction.format], operands)
+        name = FORMAT_NAMES[instruction.format]
+        values = operand_values(name, operands)
+        values = values if name in PAIRS else np.stack([values, np.zeros_like(values)])
         if instruction.operation == Operation.LOAD_STATIONARY:
-            taken = min(
-                self.config.columns, -(-instruction.columns // self.config.load_columns) * self.config.load_columns
-            )
-            self.shadow[:, :taken] = 0
-            self.shadow[:, : instruction.columns] = values
+            taken = -(-instruction.columns // self.config.load_columns) * self.config.load_columns
+            self.shadow[..., :taken] = 0
+            self.shadow[..., : instruction.columns] = values
+            self.shadow_paired[:taken] = name in PAIRS
             return status
         if fresh:
-            self.weights = self.shadow.copy()
-        sums = accumulate(np.zeros((self.config.columns, instruction.columns), np.float32), self.weights, values)
+            self.weights, self.weights_paired = self.shadow.copy(), self.shadow_paired.copy()
+        sums = np.zeros((self.config.columns, instruction.columns), np.float32)
+        accumulate(sums, self.weights[0], values[0])
+        if name in PAIRS:
+            pairs = self.weights_paired
+            sums[pairs] = accumulate_pairs(np.zeros_like(sums[pairs]), self.weights[..., pairs], values)
         start = self.judge.address(instruction)
         target = self.psum[:, start : start + instruction.columns]
         target[...] = (add(sums, target.view(np.float32)) if instruction.accumulate else sums).view(np.uint32)

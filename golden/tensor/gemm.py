@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from golden.tensor.program import Instruction, timing
 from spec.formats import FP32
 from spec.parameters import ParameterError
-from spec.tensor import FP32_HALVES, Operation, TensorConfig, operand_code
+from spec.tensor import FP32_HALVES, PAIRS, Operation, TensorConfig, operand_code
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -37,6 +37,11 @@ def groups(config: TensorConfig, m: int, n: int) -> Iterator[tuple[range, range,
             count += 1
 
 
+def rows_of_pass(config: TensorConfig, name: str) -> int:
+    """K of one pass: twice the rows where operands are pairs."""
+    return config.rows * (2 if name in PAIRS else 1)
+
+
 def passes(stationary: str, moving: str) -> list[tuple[str, tuple[str, ...]]]:
     """Operands of the passes over one tile of K: each stationary, and what moves past it.
 
@@ -58,7 +63,7 @@ def group_steps(
     ``stationary`` and ``moving`` are the operand formats.
     """
     kinds = passes(stationary, moving)
-    for k_tile in tiles(k, config.rows):
+    for k_tile in tiles(k, rows_of_pass(config, stationary)):
         for one, others in kinds:
             load = Instruction(operation=Operation.LOAD_STATIONARY, format=operand_code(one), columns=len(m_tile))
             yield Step(instruction=load, k=k_tile, m=m_tile, n=range(0))
@@ -88,7 +93,8 @@ def gemm_steps(config: TensorConfig, k: int, m: int, n: int, stationary: str, mo
 def gemm_cycles(config: TensorConfig, k: int, m: int, n: int, name: str = "") -> int:
     """Cycles of that program from its first instruction to its last status, loading, fill and drain included.
 
-    ``name`` is the format of both operands, the first of the configuration unless it is given.
+    ``name`` is the format of both operands (``fp8_e5m2_x2``: FP8 at twice the rate), by default the first that the
+    configuration has.
     """
     steps = gemm_steps(config, k, m, n, name or config.formats[0], name or config.formats[0])
     return timing(config, (step.instruction for step in steps))[-1].done + 1

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from spec.tensor import OPERAND_CODES, Operation, Status, TensorConfig
+from spec.tensor import OPERAND_CODES, PAIRS, Operation, Status, TensorConfig
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,6 +44,8 @@ class Judge:
     def __init__(self, config: TensorConfig) -> None:
         self.config = config
         self.codes = {OPERAND_CODES[name] for name in config.operands}
+        self.paired = {OPERAND_CODES[name] for name in config.operands if name in PAIRS}
+        self.paired_stationary = False
         self.written = np.zeros(config.psum_depth, dtype=np.bool_)
         """Locations overwritten since reset."""
         self.loaded = False
@@ -56,6 +58,7 @@ class Judge:
         if instruction.operation == Operation.LOAD_STATIONARY:
             status = self._load_status(instruction)
             self.loaded = self.fresh = status == Status.OK
+            self.paired_stationary = instruction.format in self.paired
             return status
         status = self._matmul_status(instruction)
         if status == Status.OK:
@@ -89,6 +92,8 @@ class Judge:
             return Status.STATIONARY
         if instruction.accumulate and not self.written[start : start + columns].all():
             return Status.UNWRITTEN
+        if (instruction.format in self.paired) != self.paired_stationary:
+            return Status.PACKING
         return Status.OK
 
 

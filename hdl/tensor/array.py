@@ -20,7 +20,7 @@ class Array(Block):
     """``rows`` x ``columns`` processing elements, free-running: one moving column and one stationary group a cycle.
 
     ``control`` says what ``moving`` and ``stationary`` hold in this cycle. The column's ``token`` appears
-    ``1 + hops + multiply_stages + rows * add_stages`` cycles later, its ``sums``, all columns at once, in the cycle
+    ``1 + hops + product_stages + rows * add_stages`` cycles later, its ``sums``, all columns at once, in the cycle
     after that. Reset invalidates everything in flight.
     """
 
@@ -49,7 +49,7 @@ class Array(Block):
             m.d.comb += [row.control.eq(control), row.above.eq(above)]
             above, control = row.below, row.control_below
         self._align(m, above)
-        token = self._later(m, "token", control.column, config.multiply_stages + config.hops - 1)
+        token = self._later(m, "token", control.column, config.product_stages + config.hops - 1)
         m.d.comb += self.token.eq(token)
         return m
 

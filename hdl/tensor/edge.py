@@ -10,8 +10,9 @@ from hdl.numerics import Operand
 from hdl.numerics.count import leading_zeros
 from hdl.numerics.decode import decode, take_apart
 from hdl.numerics.layouts import ZERO_EXPONENT
+from hdl.tensor.operands import element_layout, narrowed
 from spec.formats import FLOATS, FP32, SIGNIFICAND_BITS
-from spec.tensor import FP32_HALVES, TensorConfig
+from spec.tensor import FP32_HALVES, PAIRS, TensorConfig
 
 
 def decode_halves(m: Module, code: Any) -> dict[str, Any]:
@@ -53,7 +54,7 @@ class EdgeDecoder(Block):
         ports = {
             "code": In(config.operand_bits),
             "select": In(range(max(2, len(config.operands)))),
-            "operand": Out(Operand),
+            "operand": Out(element_layout(config)),
         }
         super().__init__(config, Signature(ports))
 
@@ -63,5 +64,21 @@ class EdgeDecoder(Block):
         decoded = {name: decode(m, FLOATS[name], self.code) for name in self.config.formats if name != FP32.name}
         if FP32.name in self.config.formats:
             decoded |= decode_halves(m, self.code)
-        m.d.comb += self.operand.eq(Array(decoded[name] for name in self.config.operands)[self.select])
+        for pair, name in PAIRS.items():
+            if pair in self.config.operands:
+                decoded[pair] = decoded[name]
+        m.d.comb += self.operand.first.eq(Array(decoded[name] for name in self.config.operands)[self.select])
+        if self.config.double_row:
+            self._decode_second(m)
         return m
+
+    def _decode_second(self, m: Module) -> None:
+        """The second number of a pair: the byte above the first."""
+        second = Signal(Operand)
+        with m.Switch(self.select):
+            for position, operand in enumerate(self.config.operands):
+                if operand in PAIRS:
+                    with m.Case(position):
+                        m.d.comb += second.eq(decode(m, FLOATS[PAIRS[operand]], self.code[8:16]))
+                        m.d.comb += self.operand.paired.eq(1)
+        m.d.comb += self.operand.second.eq(narrowed(m, second))

@@ -7,9 +7,9 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, Signature
 
 from hdl.block import Block, place
-from hdl.numerics import Operand
 from hdl.tensor.edge import EdgeDecoder
 from hdl.tensor.layouts import row_control
+from hdl.tensor.operands import element_layout
 from hdl.tensor.processing_element import ProcessingElement
 from spec.formats import FP32
 from spec.tensor import TensorConfig
@@ -21,7 +21,7 @@ class Row(Block):
     ``moving`` and ``stationary`` hold elements as they lie in memory; ``control`` says what they are in the cycle they
     come. A moving operand reaches the columns of hop ``h`` (``hop_columns`` columns) ``1 + h`` cycles later, a
     stationary operand and a swap after ``h`` cycles. So the partial sum of column ``m`` is expected at ``above``
-    ``1 + h + multiply_stages`` cycles after the operand, and leaves at ``below`` ``add_stages`` later.
+    ``1 + h + product_stages`` cycles after the operand, and leaves at ``below`` ``add_stages`` later.
     ``control_below`` is ``control`` of ``add_stages`` cycles ago: what the next row needs. Free-running.
     """
 
@@ -49,7 +49,7 @@ class Row(Block):
             passed = following
         m.d.comb += self.control_below.eq(passed)
 
-        moving = Signal(Operand)
+        moving = Signal(element_layout(config))
         decoded = self._decode(m, "moving", self.moving, control.select, platform)
         with m.If(control.column.valid):  # bubbles leave the operands where they are: nothing behind them toggles
             m.d.sync += moving.eq(decoded)
@@ -70,7 +70,7 @@ class Row(Block):
         return m
 
     def _load_layout(self) -> data.StructLayout:
-        operands = data.ArrayLayout(Operand, self.config.load_columns)
+        operands = data.ArrayLayout(element_layout(self.config), self.config.load_columns)
         group = range(max(2, self.config.load_cycles))
         return data.StructLayout({"valid": 1, "group": group, "operands": operands})
 

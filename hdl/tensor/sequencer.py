@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, Signature
 
 from hdl.block import Block
 from hdl.tensor.layouts import COUNTERS, STATUS, address_layout, request_layout, row_control
-from spec.tensor import OPERAND_CODES, Operation, Status, TensorConfig
+from spec.tensor import OPERAND_CODES, PAIRS, Operation, Status, TensorConfig
 
 
 class Sequencer(Block):
@@ -68,10 +68,11 @@ class Sequencer(Block):
         """The verdict on the instruction offered, and the state it depends on: is there a stationary, is it unused."""
         config, request = self.config, self.requests.payload
         known, exists, fresh = Signal(), Signal(), Signal()
+        paired, paired_stationary = Signal(), Signal()
         with m.Switch(request.format):
             for position, name in enumerate(config.operands):
                 with m.Case(OPERAND_CODES[name]):
-                    m.d.comb += [known.eq(1), self.select.eq(position)]
+                    m.d.comb += [known.eq(1), self.select.eq(position), paired.eq(name in PAIRS)]
 
         most = Mux(self.loading, config.columns, config.moving_columns)
         inside = (request.bank < config.psum_banks) & (request.offset < config.bank_depth)
@@ -98,11 +99,14 @@ class Sequencer(Block):
             m.d.comb += self.verdict.eq(Status.STATIONARY)
         with m.Elif(~self.loading & request.accumulate & ~self.all_written):
             m.d.comb += self.verdict.eq(Status.UNWRITTEN)
+        with m.Elif(~self.loading & (paired != paired_stationary)):
+            m.d.comb += self.verdict.eq(Status.PACKING)
         with m.Else():
             m.d.comb += self.verdict.eq(Status.OK)
 
         with m.If(self.taken & self.loading):
             m.d.sync += [exists.eq(self.verdict == Status.OK), fresh.eq(self.verdict == Status.OK)]
+            m.d.sync += paired_stationary.eq(paired)
         with m.Elif(self.mark):
             m.d.sync += fresh.eq(0)
         return fresh

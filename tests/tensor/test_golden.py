@@ -8,10 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from golden.tensor.array import Engine, gemm, matmul
-from golden.tensor.gemm import gemm_steps
+from golden.tensor.array import Engine, gemm, matmul, operand_values
+from golden.tensor.gemm import gemm_steps, passes
 from golden.tensor.program import Instruction, timing
-from spec.tensor import Operation, Status, TensorConfig, operand_code
+from spec.parameters import ParameterError
+from spec.tensor import FP32_HALVES, Operation, Status, TensorConfig, operand_code
 
 DTYPES = {"bf16": ml_dtypes.bfloat16, "fp16": np.float16, "fp8_e4m3": ml_dtypes.float8_e4m3}
 SMALL = TensorConfig(rows=3, columns=5, load_columns=2, psum_banks=3, psum_bank_bytes=32)
@@ -131,3 +132,40 @@ def test_a_new_stationary_each_matmul_costs_no_cycle(columns: int) -> None:
     program = [instruction(LOAD, 128), instruction(MATMUL, columns)] * 5
     firsts = [entry.first for entry in timing(TensorConfig(), program)[1::2]]
     assert np.diff(firsts).tolist() == [columns] * 4
+
+
+@pytest.mark.parametrize(("one", "other"), [("fp8_e4m3", "fp8_e5m2"), ("fp8_e5m2", "fp8_e4m3fn")])
+def test_pairs_round_their_own_sum_before_the_accumulators(one: str, other: str) -> None:
+    rng = np.random.default_rng(8)
+    types = {name: getattr(ml_dtypes, name.replace("fp8", "float8")) for name in (one, other)}
+    w = (rng.standard_normal((5, 3)) * np.exp2(rng.integers(-9, 6, (5, 3)))).astype(types[one])
+    x = (rng.standard_normal((5, 4)) * np.exp2(rng.integers(-9, 6, (5, 4)))).astype(types[other])
+    config = TensorConfig(rows=3, columns=3, load_columns=1, formats=(one, other), double_row=True)
+    ours = gemm(config, w.view(np.uint8), x.view(np.uint8), f"{one}_x2", f"{other}_x2").view(np.float32)
+    for m in range(3):
+        for n in range(4):
+            total = np.float32(0)
+            products = [Fraction(float(w[k, m])) * Fraction(float(x[k, n])) for k in range(5)] + [Fraction(0)]
+            for k in range(3):  # five rows of K make one pass of three pairs: k and k + 3
+                pair = rounded(products[k] + products[k + 3])
+                total = rounded(Fraction(float(total)) + Fraction(float(pair)))
+            assert ours[m, n] == total
+
+
+def test_fp32_halves_add_up_to_the_number_and_its_product_is_closer_than_tf32s() -> None:
+    rng = np.random.default_rng(9)
+    codes = rng.integers(0, 1 << 32, 10_000, dtype=np.uint32)
+    codes = codes[np.isfinite(codes.view(np.float32))]
+    halves = [operand_values(name, codes).astype(np.float64) for name in FP32_HALVES]
+    assert np.array_equal(halves[0] + halves[1], codes.view(np.float32))
+    w, x = (rng.standard_normal((64, 5)).astype(np.float32) for _ in range(2))
+    config = TensorConfig(rows=64, columns=8, formats=("fp32",))
+    ours = gemm(config, w.view(np.uint32), x.view(np.uint32), "fp32", "fp32").view(np.float32)
+    # 4 * 64 roundings of half an ulp of partial sums that stay below the sum of magnitudes.
+    bound = 256 * 2.0**-24 * (np.abs(w).T.astype(np.float64) @ np.abs(x))
+    assert np.all(np.abs(ours - w.T.astype(np.float64) @ x) <= bound)
+
+
+def test_fp32_meets_fp32_only() -> None:
+    with pytest.raises(ParameterError, match="fp32 is multiplied with fp32 only"):
+        passes("fp32", "bf16")

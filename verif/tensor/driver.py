@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from golden.tensor.array import FP8_MINUS_ZERO, paired
 from golden.tensor.gemm import Step, group_steps, groups, utilisation
 from golden.tensor.program import Instruction
 from hdl.tensor import TensorEngine
 from spec.formats import FLOATS
 from spec.parameters import refuse
-from spec.tensor import Operation, Status, TensorConfig
+from spec.tensor import PAIRS, Operation, Status, TensorConfig
 from verif.harness.model import Model, Result
 
 Codes = NDArray[np.unsignedinteger]
@@ -56,17 +57,21 @@ class TensorDriver:
     def matmul(
         self, stationary: Codes, moving: Codes, stationary_format: str = "bf16", moving_format: str = "bf16"
     ) -> Product:
-        """``stationary.T @ moving`` for codes ``[K, M]`` and ``[K, N]`` of any size, tile by tile."""
+        """``stationary.T @ moving`` for codes ``[K, M]`` and ``[K, N]`` of any size, tile by tile.
+
+        FP8 runs at twice the rate with the formats ``fp8_e4m3_x2`` and the like: its codes are paired here.
+        """
         config = self.config
         (k, m), n = stationary.shape, moving.shape[1]
         if moving.shape[0] != k or not stationary.size or not moving.size:
             raise refuse("TensorDriver", "moving.shape", moving.shape, f"({k}, at least 1), and no empty operand")
-        zeros = 0, 1 << (FLOATS[moving_format].storage - 1)
+        pairs = moving_format in PAIRS
+        zeros = 0, FP8_MINUS_ZERO if pairs else 1 << (FLOATS[moving_format].storage - 1)
         bits = np.zeros((m, n), np.uint32)
         cycles = read_cycles = 0
         for m_tile, n_group, bank in groups(config, m, n):
             steps = group_steps(config, k, m_tile, n_group, bank, stationary_format, moving_format)
-            run = self.run([(step.instruction, self._tile(step, stationary, moving, zeros)) for step in steps])
+            run = self.run([(step.instruction, self._tile(step, stationary, moving, zeros, pairs)) for step in steps])
             failed = run.fields("status")["status"].max()
             if failed != Status.OK:
                 raise RuntimeError(f"the engine refused an instruction: {Status(int(failed)).name}")
@@ -118,12 +123,15 @@ class TensorDriver:
         words = run.outputs["results"]
         return words[:, : self.config.columns].T.copy(), (words[:, self.config.columns] & 1).astype(np.bool_), run
 
-    def _tile(self, step: Step, stationary: Codes, moving: Codes, zeros: tuple[int, int]) -> Codes:
+    def _tile(self, step: Step, stationary: Codes, moving: Codes, zeros: tuple[int, int], pairs: bool = False) -> Codes:
         """The operands of a step, filled up to all rows with zeros whose product is -0: it changes no sum."""
         loading = step.instruction.operation == Operation.LOAD_STATIONARY
         source, columns, zero = (stationary, step.m, zeros[0]) if loading else (moving, step.n, zeros[1])
-        tile = np.full((self.config.rows, len(columns)), zero, source.dtype)
-        tile[: len(step.k)] = source[step.k.start : step.k.stop, columns.start : columns.stop]
+        part = source[step.k.start : step.k.stop, columns.start : columns.stop]
+        if pairs:
+            part, zero = paired(part, zero), zero << 8 | zero
+        tile = np.full((self.config.rows, len(columns)), zero, part.dtype)
+        tile[: len(part)] = part
         return tile
 
 

@@ -11,7 +11,7 @@ from golden.tensor.program import Timing, timing
 from hdl.tensor import TensorEngine
 from hdl.tensor.layouts import STATUS, result_layout
 from spec.formats import FP32
-from spec.tensor import Operation, Status, TensorConfig
+from spec.tensor import PAIRS, Operation, Status, TensorConfig
 from verif.harness.bench import Bench, Trial
 from verif.harness.coverage import CoverGroup
 from verif.harness.faults import check_notices_late
@@ -163,11 +163,13 @@ def _product(writer: Writer, kind: str, one: str, other: str) -> Program:
 
 
 def _products(checker: Checker) -> None:
-    """Tiles that fill the array, and tiles that do not, for every format; fp32 takes its four passes."""
+    """Tiles that fill the array, and tiles that do not, for every format; fp32 in four passes, FP8 also in pairs."""
     config, rng = checker.config, checker.trial.rng
-    for name in config.formats:
+    pairs = [name for name in config.operands if name in PAIRS]
+    for name in (*config.formats, *pairs):
+        dense = PAIRS.get(name, name)
         for k, m, n in ((1, 1, 1), (config.rows, config.columns, config.bank_depth), (13, 11, 19)):
-            stationary, moving = (operands(rng, name, shape, "moderate") for shape in ((k, m), (k, n)))
+            stationary, moving = (operands(rng, dense, shape, "moderate") for shape in ((k, m), (k, n)))
             product = checker.driver.matmul(stationary, moving, name, name)
             golden = gemm(config, stationary, moving, name, name)
             board = checker.trial.scoreboard("product", data.ArrayLayout(FP32.width, m), "fp32")
@@ -233,11 +235,22 @@ BENCH = Bench(
     "tensor.engine",
     block=TensorEngine,
     quick=(
-        _config(3, 5, load_columns=2, hop_columns=2, psum_banks=3, psum_bank_bytes=32, multiply_stages=2, add_stages=1),
+        _config(
+            3,
+            5,
+            formats=("bf16", "fp8_e4m3", "fp8_e5m2"),
+            double_row=True,
+            load_columns=2,
+            hop_columns=2,
+            psum_banks=3,
+            psum_bank_bytes=32,
+            multiply_stages=2,
+            add_stages=1,
+        ),
         _config(
             4,
             4,
-            formats=("bf16", "tf32", "fp32"),
+            formats=("bf16", "tf32", "fp32", "fp8_e4m3"),
             load_columns=1,
             hop_columns=1,
             psum_banks=2,

@@ -8,7 +8,16 @@ from numpy.typing import NDArray
 
 from golden.tensor.program import Instruction, Judge
 from spec.formats import FLOATS, FP32, FloatFormat
-from spec.tensor import FP32_HALVES, OPERAND_CODE_BITS, OPERAND_CODES, Operation, Status, TensorConfig, operand_code
+from spec.tensor import (
+    FP32_HALVES,
+    OPERAND_CODE_BITS,
+    OPERAND_CODES,
+    PAIRS,
+    Operation,
+    Status,
+    TensorConfig,
+    operand_code,
+)
 
 Codes = NDArray[np.unsignedinteger]
 Program = list[tuple[Instruction, Codes]]
@@ -19,6 +28,9 @@ CLASSES = ("any", "moderate", "subnormal", "extreme", "special")
 
 def operands(rng: np.random.Generator, name: str, shape: tuple[int, int], kind: str) -> Codes:
     """Codes of a format, of one of :data:`CLASSES`."""
+    if name in PAIRS:
+        first, second = (operands(rng, PAIRS[name], shape, kind).astype(np.uint16) for _ in range(2))
+        return (first | second << 8).astype(np.uint16)
     entry = FP32 if name in FP32_HALVES else FLOATS[name]
     codes = rng.integers(0, 1 << entry.width, shape)
     field_mask = (1 << entry.exponent_bits) - 1 << entry.mantissa_bits
@@ -50,10 +62,12 @@ class Writer:
 
     def __init__(self, config: TensorConfig, rng: np.random.Generator) -> None:
         self.config, self.rng = config, rng
+        self.paired = False
 
     def load(self, columns: int | None = None, kind: str = "any", name: str | None = None) -> tuple[Instruction, Codes]:
         """A load with random operands."""
-        name = self._format() if name is None else name
+        name = str(self.rng.choice(self.config.operands)) if name is None else name
+        self.paired = name in PAIRS
         columns = self.config.columns if columns is None else columns
         instruction = Instruction(operation=Operation.LOAD_STATIONARY, format=operand_code(name), columns=columns)
         return instruction, operands(self.rng, name, (self.config.rows, columns), kind)
@@ -61,8 +75,9 @@ class Writer:
     def matmul(
         self, columns: int, address: int, *, accumulate: bool = False, kind: str = "any", name: str | None = None
     ) -> tuple[Instruction, Codes]:
-        """A matmul with random operands."""
-        name = self._format() if name is None else name
+        """A matmul with random operands, packed as the last load's are."""
+        if name is None:
+            name = str(self.rng.choice([one for one in self.config.operands if (one in PAIRS) == self.paired]))
         bank, offset = divmod(address, self.config.bank_depth)
         instruction = Instruction(
             operation=Operation.MATMUL,
@@ -130,9 +145,6 @@ class Writer:
         change = changes[int(rng.integers(3 if loading else len(changes)))]
         refused = dataclasses.replace(instruction, **change)
         return refused, np.resize(codes, (config.rows, refused.columns))
-
-    def _format(self) -> str:
-        return str(self.rng.choice(self.config.operands))
 
 
 def single_accumulations(writer: Writer, count: int) -> Program:

@@ -1,0 +1,59 @@
+"""What an element of the array takes for an operand."""
+
+from typing import Any
+
+from amaranth import signed, unsigned
+from amaranth.hdl import Module, Mux, Signal
+from amaranth.lib import data
+
+from hdl.numerics import Operand
+from hdl.numerics.layouts import ZERO_EXPONENT
+from spec.formats import SIGNIFICAND_BITS
+from spec.tensor import TensorConfig
+
+
+class Narrow(data.Struct):
+    """A decoded number of one of the formats that come in pairs, as :class:`Operand` but with just the bits they need.
+
+    Its significand is 0 if and only if the number is zero; the exponent then means nothing.
+    """
+
+    significand: unsigned(4)
+    exponent: signed(5)
+    sign: unsigned(1)
+    infinite: unsigned(1)
+    nan: unsigned(1)
+
+
+def element_layout(config: TensorConfig) -> data.StructLayout:
+    """One operand, or two where the array takes pairs: ``paired`` tells whether ``second`` holds a number."""
+    members: dict[str, Any] = {"first": Operand}
+    if config.double_row:
+        members |= {"second": Narrow, "paired": 1}
+    return data.StructLayout(members)
+
+
+def narrowed(m: Module, operand: Any) -> Signal:
+    """The operand in the narrow form; it fits because its format is one that comes in pairs."""
+    narrow = Signal(Narrow)
+    m.d.comb += [
+        narrow.significand.eq(operand.significand[-len(narrow.significand) :]),
+        narrow.exponent.eq(operand.exponent),
+        narrow.sign.eq(operand.sign),
+        narrow.infinite.eq(operand.infinite),
+        narrow.nan.eq(operand.nan),
+    ]
+    return narrow
+
+
+def widened(m: Module, narrow: Any) -> Signal:
+    """The same number as an :class:`Operand`."""
+    operand = Signal(Operand)
+    m.d.comb += [
+        operand.significand.eq(narrow.significand << (SIGNIFICAND_BITS - len(narrow.significand))),
+        operand.exponent.eq(Mux(narrow.significand.any(), narrow.exponent, ZERO_EXPONENT)),
+        operand.sign.eq(narrow.sign),
+        operand.infinite.eq(narrow.infinite),
+        operand.nan.eq(narrow.nan),
+    ]
+    return operand
