@@ -2,8 +2,9 @@
 
 A step of a schedule lasts as long as its busiest link (the bytes routed over it by its width), plus the travel of the
 first byte, plus ``step_seconds`` to start it and to signal its end. Every group that does the same collective at the
-same time is routed together, so groups that share links slow each other down. A step also lasts no less than its
-busiest memory: a transfer is read once at its source and written at its target, where adding reads once more.
+same time is routed together, so groups that share links slow each other down. Nor does a step last less than its
+busiest memory (a transfer is read at its source and written at its target, where adding reads once more) or the busiest
+local port of a chip.
 
 The time is then ``seconds + size * seconds_per_byte`` with both numbers counted from links: nothing is fitted.
 """
@@ -26,10 +27,13 @@ DIRECT_RANKS = 256
 
 @dataclasses.dataclass(frozen=True)
 class Timing:
-    """What surrounds a transfer: seconds to start and signal a step; a chip's memory in bytes a second (0: endless)."""
+    """What surrounds a transfer: seconds to start and signal a step, and what a chip can move (0: endless)."""
 
     step_seconds: float = 0.0
     memory_bytes: float = 0.0
+    """Bytes a second of its memory."""
+    local_bytes: float = 0.0
+    """Bytes a second it can feed into the network, and as many out of it: the local port of its router."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -72,9 +76,11 @@ def _step(moves: Moves, adds: bool, network: Network, groups: Indices, timing: T
     routes = network.routes(source, target)
     loads = _sums(routes.link, share[routes.transfer] * routes.share, len(network.widths))
     rate = float((loads / network.widths).max(initial=0.0))
+    sent, received = _sums(source, share, network.chips), _sums(target, share, network.chips)
     if timing.memory_bytes:
-        memory = _sums(source, share, network.chips) + (2 if adds else 1) * _sums(target, share, network.chips)
-        rate = max(rate, float(memory.max()) / timing.memory_bytes)
+        rate = max(rate, float((sent + (2 if adds else 1) * received).max()) / timing.memory_bytes)
+    if timing.local_bytes:
+        rate = max(rate, float(max(sent.max(), received.max())) / timing.local_bytes)
     return timing.step_seconds + float(routes.latency.max(initial=0.0)), rate, loads
 
 

@@ -72,7 +72,15 @@ class Fabric:
     @property
     def timing(self) -> Timing:
         """What surrounds a step of a collective inside the server."""
-        return Timing(step_seconds=self.values["step_ns"].value * 1e-9, memory_bytes=self.hbm_rate)
+        local = self.values["local_links"].value * self.link_bytes
+        seconds = self.values["step_ns"].value * 1e-9
+        return Timing(step_seconds=seconds, memory_bytes=self.hbm_rate, local_bytes=local)
+
+    @property
+    def link_bytes(self) -> float:
+        """Bytes a second, each way, of a link of full width; a chip's published figure counts both ways of all."""
+        full = 4 if self.machine.ultraserver_instances == 1 else 5  # a Z ring has two links of half the width
+        return self.machine.chip.link_gbytes * GIGA / 2 / full * self.values["link"].value
 
     @property
     def efa_timing(self) -> Timing:
@@ -95,13 +103,12 @@ class Fabric:
 
     @cached_property
     def network(self) -> Network:
-        """Links at the width they really reach; a chip's published figure counts both directions of all its links."""
-        away = self.machine.chip.link_gbytes * GIGA / 2 * self.values["link"].value
+        """Links at the width they really reach."""
         hop = self.values["hop_cycles"].value / (self.values["fabric_ghz"].value * GIGA)
         if self.torus is None:
+            away = self.machine.chip.link_gbytes * GIGA / 2 * self.values["link"].value
             return PortNetwork(self.chips, port_bytes=away, latency=2 * hop)
-        full = 4 if self.machine.ultraserver_instances == 1 else 5  # links of full width a chip's figure is spread over
-        return RoutedNetwork(self.torus, unit_bytes=away / full, hop_seconds=hop)
+        return RoutedNetwork(self.torus, unit_bytes=self.link_bytes, hop_seconds=hop)
 
     def lanes(self, links: Sequence[int]) -> tuple[str, ...]:
         """Names of the dimensions some links belong to: what a collective occupies."""

@@ -56,7 +56,7 @@ FIGURES: dict[str, Figure] = {
         "NeuronLink bandwidth reached by long packets",
         bench="link",
         block="link.router",
-        figure="uniform: saturation",
+        figure="4x4 uniform, 4 channels, 8-flit packets: accepted at full load",
     ),
     "hop_cycles": Figure(
         "cycles",
@@ -65,7 +65,15 @@ FIGURES: dict[str, Figure] = {
         "router and link at zero load, cycles a hop",
         bench="link",
         block="link.router",
-        figure="zero-load latency per hop",
+        figure="latency of a hop at zero load, link included",
+    ),
+    "local_links": Figure(
+        "links",
+        0.25,
+        64.0,
+        "links of full width a chip can feed, and drain, at once",
+        published=5.0,
+        source="published: DMA of a chip moves 3.5 TB/s, more than all its links",
     ),
     "fabric_ghz": Figure("GHz", 0.001, 100.0, "clock of the router", published=1.0, source="design choice"),
     "step_ns": Figure(

@@ -235,6 +235,15 @@ def test_memory_bounds_a_step() -> None:
     assert slow.seconds_per_byte == pytest.approx(1.5 / 0.5e9)  # half read and sent, half read and written
 
 
+def test_the_local_port_bounds_a_step() -> None:
+    """A router that takes one flit a cycle from its chip feeds one link of four, however many leave it."""
+    network, shape, widths = NETWORKS["torus4x4"]
+    groups = np.arange(16)[None]
+    free = Collectives(network, groups, shape, widths, Timing()).best("all_reduce", 2**30)
+    narrow = Collectives(network, groups, shape, widths, Timing(local_bytes=128e9)).best("all_reduce", 2**30)
+    assert narrow.seconds_per_byte == pytest.approx(4 * free.seconds_per_byte)
+
+
 def test_broadcast_and_permute_move_what_they_say() -> None:
     before = np.arange(6.0).reshape(3, 2)[:, :, None].repeat(3, axis=1).reshape(3, 6)[:, :3]
     after = execute(exchanges.permute([1, 2, -1]), before)

@@ -54,7 +54,7 @@ def test_a_bench_without_the_figure_is_refused(tmp_path: Path) -> None:
     _bench(tmp_path, **ALL)
     path = tmp_path / "bench" / "link.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"records": []}))
-    with pytest.raises(ParameterError, match="holds no 'uniform: saturation' of"):
+    with pytest.raises(ParameterError, match=r"holds no '4x4 uniform, 4 channels.* of link.router; run"):
         load({}, tmp_path)
 
 

@@ -118,7 +118,7 @@ def test_decode_of_a_dense_model_is_bound_by_reading_its_weights() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"hbm": 0.475}, {"link": 0.45}, {"step_ns": 26000.0}, {"hop_cycles": 30000.0}],
+    [{"hbm": 0.475}, {"link": 0.45}, {"step_ns": 26000.0}, {"hop_cycles": 30000.0}, {"local_links": 0.5}],
     ids=lambda change: next(iter(change)),
 )
 def test_every_efficiency_matters(change: dict[str, float]) -> None:
