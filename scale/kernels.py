@@ -13,7 +13,6 @@ from scale.costs import attention_seconds, pass_seconds, product_bytes, product_
 from spec.machine import ChipConfig
 from spec.models import ModelConfig
 from spec.parallelism import ParallelConfig, WorkloadConfig, kv_heads_here, layer_parameters_here, microbatch_tokens
-from spec.parameters import ParameterError
 
 UPDATE_PASSES = 12
 """Vector passes of Adam: two moments (multiply and add, twice each), their scaling, root, division, decay, the step."""
@@ -54,13 +53,6 @@ class Builder:
         inside = self.parallel.cp * self.parallel.dp // self.servers
         axes = {"tp": self.parallel.tp, "cp": self.parallel.cp, "ep": self.parallel.ep}
         return axes | {"rp": inside, "xp": inside // self.parallel.ep, "efa": self.servers}
-
-    @property
-    def rate(self) -> int:
-        """Products an element of the array makes a cycle in the workload's format."""
-        if self.workload.weight_bytes == 4:
-            raise ParameterError("weight_bytes = 4 bytes: legal is 1 or 2, the golden array has no passes of fp32 yet")
-        return self.chip.core.fp8_rate if self.workload.weight_bytes == 1 else 1
 
     @property
     def sbuf(self) -> float:
@@ -113,12 +105,12 @@ class Builder:
 
         Backward makes the gradients of the input and of the weights, and adds the latter to their sum in HBM.
         """
-        seconds = product_seconds(self.chip, tokens, k, features, self.rate)
+        seconds = product_seconds(self.chip, tokens, k, features, self.width)
         held = [count * size * self.width for size in (k * features, tokens * k, tokens * features)]
         summed = 0.0
         if backward:
-            seconds = product_seconds(self.chip, tokens, features, k, self.rate)
-            seconds += product_seconds(self.chip, k, tokens, features, self.rate)
+            seconds = product_seconds(self.chip, tokens, features, k, self.width)
+            seconds += product_seconds(self.chip, k, tokens, features, self.width)
             held = [held[0], held[1] + held[2], held[1]]
             summed = 2.0 * count * k * features * self.workload.gradient_bytes
         weights, others = product_bytes(held[0], held[1], held[2], self.sbuf)
@@ -155,7 +147,7 @@ class Builder:
         units, rows = sequences * kv, queries * (self.model.heads // self.parallel.tp // kv)
         head, scores = self.model.head_size, units * rows * context
         engines = {
-            "tensor": attention_seconds(self.chip, units, rows, context, head, self.rate, 5 if backward else 2),
+            "tensor": attention_seconds(self.chip, units, rows, context, head, self.width, 5 if backward else 2),
             "scalar": self.scalar(scores),
             "vector": self.vector(scores, 3 if backward else 1),
         }

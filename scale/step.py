@@ -8,6 +8,7 @@ import dataclasses
 import time
 from collections.abc import Callable
 
+from scale.costs import operands
 from scale.engine import Timeline
 from scale.fabric import Fabric
 from scale.kernels import Builder, Kernel
@@ -106,7 +107,7 @@ class Step:
         """Lay the step out and serve it."""
         started = time.perf_counter()
         self._lay_out(progress)
-        stages, chip = self.stages, self.fabric.machine.chip
+        stages, chip, workload = self.stages, self.fabric.machine.chip, self.workload
         timeline = stages.model.run()
         chips = self.fabric.chips * self.servers
         copies = stages.chips_each * self.servers
@@ -115,7 +116,7 @@ class Step:
             tokens=self.workload.batch * (1 if self.workload.kind == "decode" else self.workload.sequence),
             chips=chips,
             flops=stages.flops * copies,
-            peak_flops=chip_pflops(chip, self.builder.rate) * 1e15 * chips,
+            peak_flops=chip_pflops(chip, operands(chip, workload.weight_bytes).rate) * 1e15 * chips,
             hbm_bytes=stages.hbm_bytes * copies,
             peak_hbm=chip.hbm_tbytes * 1e12 * chips,
             link_bytes=stages.link_bytes,

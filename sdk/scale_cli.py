@@ -24,7 +24,7 @@ ASSUME_HELP = (
     "Efficiencies in place of measured ones, such as hbm=0.95,link=0.9,hop_cycles=3; also watts=, usd_hour=. "
     "Each table shows them as assumptions."
 )
-FORMATS = {"bf16": 2, "fp16": 2, "fp8": 1}
+FORMATS = {"bf16": 2, "fp8": 1, "fp32": 4}
 """Bytes of a weight or activation by the name the command line takes."""
 
 

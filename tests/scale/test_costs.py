@@ -4,6 +4,7 @@ import pytest
 
 from golden.tensor.gemm import gemm_cycles
 from scale.costs import attention_seconds, pass_seconds, product_bytes, product_cycles, product_seconds
+from spec.parameters import ParameterError
 from spec.presets import machine_named
 from spec.tensor import TensorConfig
 
@@ -40,8 +41,23 @@ def test_a_large_product_runs_near_the_peak_of_the_arrays() -> None:
     assert 0.97 < 8192 * 16384 * 13312 / peak / product_seconds(CHIP, 8192, 16384, 13312) <= 1.0
 
 
+@pytest.mark.parametrize("name", ["fp32", "fp8_e4m3", "fp8_e4m3_x2"])
+@pytest.mark.parametrize("tiles", [(9, 2, 2), (1, 15, 1), (3, 1, 15), (7.5, 13.25, 3)])
+def test_other_formats_cost_what_golden_says_too(name: str, tiles: tuple[float, float, float]) -> None:
+    config = SMALL.replace(formats=("bf16", "fp32", "fp8_e4m3"), double_row=True)
+    k, m, n = (int(count * step) for count, step in zip(tiles, (8, 4, config.bank_depth), strict=True))
+    assert product_cycles(config, k, m, n, name) == gemm_cycles(config, k, m, n, name)
+
+
+def test_fp32_takes_four_times_and_an_unknown_width_is_refused() -> None:
+    slow, fast = product_seconds(CHIP, 4096, 8192, 8192, width=4), product_seconds(CHIP, 4096, 8192, 8192)
+    assert slow == pytest.approx(4 * fast, rel=0.01)
+    with pytest.raises(ParameterError, match="values of 3 bytes: legal is"):
+        product_seconds(CHIP, 1, 1, 1, width=3)
+
+
 def test_fp8_takes_half_the_time_of_bf16() -> None:
-    slow, fast = product_seconds(CHIP, 4096, 8192, 8192), product_seconds(CHIP, 4096, 8192, 8192, rate=2)
+    slow, fast = product_seconds(CHIP, 4096, 8192, 8192), product_seconds(CHIP, 4096, 8192, 8192, width=1)
     assert fast == pytest.approx(slow / 2, rel=0.01)
 
 
