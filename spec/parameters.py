@@ -131,6 +131,17 @@ class Parameters:
         text = json.dumps([type(self).__name__, self.as_dict()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:DIGEST_LENGTH]
 
+    def summary(self) -> str:
+        """The fields that differ from their defaults, as ``name=value``; what a table has room for."""
+        shown = []
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if value != field.default:
+                inner = value.summary() if isinstance(value, Parameters) else value
+                text = "+".join(map(str, inner)) if isinstance(inner, tuple) else str(inner)
+                shown.append(f"{field.name}={text}" if text else field.name)
+        return " ".join(shown)
+
     @classmethod
     def table(cls) -> list[tuple[str, Any, str, str, str, str]]:
         """``(name, default, unit, legal, doc, source)`` of each field: what the docs pages print as a table."""

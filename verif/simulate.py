@@ -103,8 +103,8 @@ def _write(rows: Iterable[Row], seed: int) -> None:
 def table(rows: Iterable[Row]) -> Table:
     """The rows as the one table of ``make sim``."""
     shown = Table(title="Every block against golden")
-    for heading in ("block", "parameters"):
-        shown.add_column(heading)
+    shown.add_column("block", no_wrap=True)
+    shown.add_column("parameters", overflow="fold", max_width=44)
     for heading in ("tests", "vectors", "mismatches", "cycles", "utilisation", "cycles/s"):
         shown.add_column(heading, justify="right")
     shown.add_column("verdict")
@@ -112,7 +112,7 @@ def table(rows: Iterable[Row]) -> Table:
         colour = "green" if row.verdict == "pass" else "bold red"
         shown.add_row(
             row.block,
-            row.parameters,
+            row.summary or row.parameters,
             f"{row.tests:,}",
             f"{row.vectors:,}",
             f"{row.mismatches:,}",

@@ -49,6 +49,11 @@ def test_digest_is_the_same_in_every_process() -> None:
     assert Example().digest() == "62afbfb0"
 
 
+def test_summary_names_what_differs_from_the_defaults() -> None:
+    assert Example().summary() == ""
+    assert Example(depth=16, kinds=("a", "b")).summary() == "depth=16 kinds=a+b"
+
+
 def test_table_lists_every_field_with_its_rule() -> None:
     rows = Example.table()
     assert [row[0] for row in rows] == ["depth", "load", "kinds"]

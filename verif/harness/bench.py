@@ -37,6 +37,9 @@ class Row:
 
     block: str
     parameters: str
+    """Digest of the configuration."""
+    summary: str = ""
+    """The configuration in words."""
     tests: int = 0
     vectors: int = 0
     mismatches: int = 0
@@ -151,7 +154,7 @@ class Bench:
     ) -> Row:
         """Run everything on one configuration. Failures are in the row, not raised."""
         label = f"{self.name}:{config.digest()}"
-        row = Row(self.name, config.digest(), seed=seed, repeat=f"WAVES=1 SEED={seed} systola sim {label}")
+        row = Row(self.name, config.digest(), config.summary(), seed=seed, repeat=f"WAVES=1 SEED={seed} systola sim {label}")
         block = self.block(config) if self.block is not None else None
         if self.check is not None:
             before = counts.snapshot()
