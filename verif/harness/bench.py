@@ -154,7 +154,8 @@ class Bench:
     ) -> Row:
         """Run everything on one configuration. Failures are in the row, not raised."""
         label = f"{self.name}:{config.digest()}"
-        row = Row(self.name, config.digest(), config.summary(), seed=seed, repeat=f"WAVES=1 SEED={seed} systola sim {label}")
+        repeat = f"WAVES=1 SEED={seed} systola sim {label}"
+        row = Row(self.name, config.digest(), config.summary(), seed=seed, repeat=repeat)
         block = self.block(config) if self.block is not None else None
         if self.check is not None:
             before = counts.snapshot()
