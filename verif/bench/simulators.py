@@ -52,7 +52,7 @@ def _stimulus(config: TensorConfig) -> tuple[dict[str, Any], int]:
     rng = np.random.default_rng(1)
     driver = TensorDriver.__new__(TensorDriver)  # only its packing is used: no model is built for it
     driver.config = config
-    k, m, n = config.rows, config.columns, 4 * config.columns
+    k, m, n = config.rows, config.columns, 64 * config.columns
     stationary, moving = (rng.integers(0x3F00, 0x4000, (k, width), dtype=np.uint16) for width in (m, n))
     program = []
     for m_tile, n_group, bank in groups(config, m, n):
