@@ -56,7 +56,7 @@ def rms_norm(engines: Engines, x: F32) -> F32:
     """``x / sqrt(mean(x * x) + epsilon)`` of each lane."""
     rows = len(x)
     total = engines.vector(Vector(opcode="tensor_reduce", op0="square", op1="add", length=rows), x)
-    scale = engines.scalar(Scalar(function="rsqrt", scale=np.float32(1 / rows), bias=np.float32(EPSILON), length=1), total)[0]
+    scale = engines.scalar(Scalar(function="rsqrt", scale=1 / rows, bias=EPSILON, length=1), total)[0]
     return engines.vector(Vector(opcode="tensor_scalar", op0="multiply", c0=bits(scale), length=rows), x)
 
 
@@ -132,4 +132,6 @@ def run(count: int = 8) -> list[Outcome]:
 if __name__ == "__main__":
     for outcome in run():
         verdict = "equal to golden in every bit" if outcome.equal else "DIFFERS from golden"
-        print(f"{outcome.name:10}  {verdict}, error {outcome.error:.1e} of {outcome.allowed:.1e}, {outcome.cycles} cycles")
+        print(
+            f"{outcome.name:10}  {verdict}, error {outcome.error:.1e} of {outcome.allowed:.1e}, {outcome.cycles} cycles"
+        )

@@ -12,8 +12,10 @@ from hdl.link.link import LinkEnd
 from hdl.link.router import Router
 from hdl.link.switch import Switch
 from hdl.numerics import Add, Cast, Compare, Decode, Multiply, MultiplyAdd, Xorshift32
+from hdl.scalar.engine import ScalarEngine
 from hdl.tensor.array import Array
 from hdl.tensor.engine import TensorEngine
+from hdl.vector.engine import VectorEngine
 from spec.fifo import FifoConfig
 from spec.link import LinkConfig, RouterConfig, SwitchConfig
 from spec.machine import MachineConfig
@@ -28,7 +30,9 @@ from spec.numerics import (
     XorshiftConfig,
 )
 from spec.parameters import lookup
+from spec.scalar import ScalarConfig
 from spec.topology import Torus
+from spec.vector import VectorConfig
 
 BLOCKS: dict[str, Callable[[MachineConfig], Block]] = {
     "fifo": lambda _: Fifo(FifoConfig()),
@@ -46,8 +50,10 @@ BLOCKS: dict[str, Callable[[MachineConfig], Block]] = {
         MultiplyAddConfig(multiply_stages=machine.tensor.multiply_stages, add_stages=machine.tensor.add_stages)
     ),
     "numerics.xorshift32": lambda _: Xorshift32(XorshiftConfig()),
+    "scalar.engine": lambda machine: ScalarEngine(ScalarConfig(lanes=machine.tensor.rows)),
     "tensor.array": lambda machine: Array(machine.tensor),
     "tensor.engine": lambda machine: TensorEngine(machine.tensor),
+    "vector.engine": lambda machine: VectorEngine(VectorConfig(lanes=machine.tensor.rows)),
 }
 """Name of each block that stands alone, and what builds it for a machine."""
 

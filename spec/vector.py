@@ -73,6 +73,10 @@ OPCODES: dict[str, str] = {
     "rng": "the next word of the lane's xorshift32, its low bits",
     "set_seed": "the generators' states become the row of constants; takes and gives no rows; 0 becomes 1",
     "read_accumulator": "one row: the accumulators, cast",
+    "max8": "eight rows: the largest elements, descending",
+    "nc_find_index8": "eight rows of words: index of the first element equal to each value, or all ones",
+    "nc_match_replace8": "left with the first element equal to each value replaced by c0",
+    "nc_stream_shuffle": "lane i of each quadrant takes lane c0 of its quadrant; where c0 is 255 nothing is written",
 }
 """Instructions and semantics, in the order of their codes. All but raw operations work in fp32, one rounding each."""
 
@@ -117,6 +121,14 @@ INSTRUCTION: tuple[tuple[str, int], ...] = (
 """Fields and widths. ``c0`` and ``c1`` are fp32 patterns (words for raw operations); with ``*_per_lane`` a row of the
 constants stream instead, c0 first. ``group``: elements of one result of ``tensor_reduce``, ``negate`` flips its sign.
 ``start``: index of the first element of ``range_select``. ``reverse*`` exchange an operation's operands."""
+
+SEARCHES: tuple[str, ...] = ("max8", "nc_find_index8", "nc_match_replace8")
+SEARCH_SLOTS = 8
+"""Values that a search keeps or looks for. The last two take them as eight rows of ``left`` before the elements."""
+QUADRANT = 32
+"""Lanes that a shuffle moves elements between."""
+KEEP = 255
+"""Source of a shuffle that leaves the lane's destination as it is."""
 
 LENGTH_MAX = 1 << 16
 """Most elements per lane of one instruction (aws-neuron-sdk: 64K from SBUF)."""

@@ -10,6 +10,7 @@ from verif.numerics import accumulation, casts, fp32
 from verif.scalar import engine as scalar_engine
 from verif.tensor import digits
 from verif.tensor import engine as tensor_engine
+from verif.vector import engine as vector_engine
 
 BENCHES: list[Bench] = [
     digits.BENCH,
@@ -18,6 +19,7 @@ BENCHES: list[Bench] = [
     link_router.BENCH,
     link_switch.BENCH,
     scalar_engine.BENCH,
+    vector_engine.BENCH,
     fp32.ADD,
     casts.CAST,
     fp32.COMPARE,

@@ -16,13 +16,18 @@ from golden.numerics import codes
 from golden.numerics.cast import encode
 from golden.numerics.random import Xorshift32
 from golden.vector.operations import apply, reciprocal
+from golden.vector.search import find_index8, match_replace8, max8
 from spec.formats import INTS
 from spec.vector import (
     COMPARISONS,
+    KEEP,
     LENGTH_MAX,
     NEGATIVE_LIMIT,
     OPCODES,
     OPERATIONS,
+    QUADRANT,
+    SEARCH_SLOTS,
+    SEARCHES,
     VectorConfig,
 )
 
@@ -220,8 +225,8 @@ class VectorEngine:
 
     def _range_select(self, entry: Instruction, left: Any, _right: Any) -> tuple[Any, Any, bool]:
         index = np.arange(entry.start, entry.start + entry.length).astype(np.float32)[:, None]
-        inside = apply(entry.op0, index, self._constant(entry.c0, raw=False)) != 0
-        inside = inside & (apply(entry.op1, index, self._constant(entry.c1, raw=False)) != 0)
+        inside = _ordered(entry.op0, index, self._constant(entry.c0, raw=False), entry.reverse0) != 0
+        inside = inside & (_ordered(entry.op1, index, self._constant(entry.c1, raw=False), entry.reverse1) != 0)
         low = np.uint32(NEGATIVE_LIMIT).view(np.float32)
         return self._maximum(entry, np.where(inside, numbers(entry.left_format, left), low)), True, False
 
@@ -242,6 +247,26 @@ class VectorEngine:
     def _rng(self, entry: Instruction, _left: Any, _right: Any) -> tuple[Any, Any, bool]:
         return self.random.stream(entry.length), True, True
 
+    def _max8(self, entry: Instruction, left: Any, _right: Any) -> tuple[Any, Any, bool]:
+        return max8(numbers(entry.left_format, left)), True, False
+
+    def _nc_find_index8(self, entry: Instruction, left: Any, _right: Any) -> tuple[Any, Any, bool]:
+        rows = numbers(entry.left_format, left)
+        return find_index8(rows[SEARCH_SLOTS:], rows[:SEARCH_SLOTS]), True, True
+
+    def _nc_match_replace8(self, entry: Instruction, left: Any, _right: Any) -> tuple[Any, Any, bool]:
+        rows = numbers(entry.left_format, left)
+        replacement = self._constant(entry.c0, raw=False)
+        return match_replace8(rows[SEARCH_SLOTS:], rows[:SEARCH_SLOTS], replacement), True, False
+
+    def _nc_stream_shuffle(self, entry: Instruction, left: Any, _right: Any) -> tuple[Any, Any, bool]:
+        result, _, raw = self._tensor_copy(entry, left, None)
+        mask = np.broadcast_to(np.asarray(entry.c0, np.uint32), self.config.lanes)
+        lanes = np.arange(self.config.lanes)
+        sources = lanes // QUADRANT * QUADRANT + mask % QUADRANT
+        moved = np.where(sources < self.config.lanes, result[:, np.minimum(sources, self.config.lanes - 1)], 0)
+        return moved.astype(result.dtype), mask != KEEP, raw
+
     def _read_accumulator(self, _entry: Instruction, _left: Any, _right: Any) -> tuple[Any, Any, bool]:
         return self.accumulators[None], True, False
 
@@ -251,8 +276,22 @@ def _ordered(name: str, a: Any, b: Any, reverse: bool) -> Any:
 
 
 def takes(entry: Instruction) -> int:
-    """Rows the instruction issues: operands taken, or results made from nothing."""
-    return 1 if entry.opcode in ("read_accumulator", "set_seed") else entry.length
+    """Rows of ``left`` the instruction takes, if it takes any; of others, the results it makes."""
+    if entry.opcode in ("read_accumulator", "set_seed"):
+        return 1
+    return entry.length + (SEARCH_SLOTS if entry.opcode in SEARCHES[1:] else 0)
+
+
+def issues(entry: Instruction) -> tuple[int, list[int]]:
+    """How many rows it issues, and which of them give a result."""
+    count = takes(entry)
+    if entry.opcode == "set_seed":
+        return count, []
+    if entry.opcode == "tensor_reduce":
+        return count, [index for index in range(count) if (index + 1) % entry.size == 0 or index == count - 1]
+    if entry.opcode in SEARCHES[:2]:
+        return count + SEARCH_SLOTS, list(range(count, count + SEARCH_SLOTS))
+    return count, list(range(count - entry.length if entry.opcode in SEARCHES else 0, count))
 
 
 def interval(config: VectorConfig, entry: Instruction) -> int:
@@ -276,11 +315,9 @@ def cycles(config: VectorConfig, program: Sequence[Instruction]) -> tuple[list[i
     for entry in program:
         done = error_of(config, entry) == "done"
         start = max(taken + 1 + (len(constants_of(entry)) if done else 0), issued)
-        step, count = (interval(config, entry), takes(entry)) if done else (1, 1)
-        every = entry.size if entry.opcode == "tensor_reduce" else 1
-        if done and entry.opcode != "set_seed":
-            emitting = [index for index in range(count) if (index + 1) % every == 0 or index == count - 1]
-            rows += [start + 1 + index * step + config.latency for index in emitting]
+        step = interval(config, entry) if done else 1
+        count, emitting = issues(entry) if done else (1, [])
+        rows += [start + 1 + index * step + config.latency for index in emitting]
         issued = start + 1 + (count - 1) * step
         taken = max(taken + 1, start)
         ends.append(issued + config.latency + 1)

@@ -6,9 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-QUADRANT = 32
-KEEP = 255
-"""Entry of a shuffle's mask: the lane's destination is not written."""
+from spec.vector import KEEP, QUADRANT
 
 
 def stream_shuffle(rows: npt.NDArray[Any], mask: Sequence[int]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:

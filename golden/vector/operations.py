@@ -42,7 +42,7 @@ def _shift(a: U32, b: U32, right: bool) -> U32:
 
 
 ARITHMETIC: dict[str, Callable[[F32, F32], F32]] = {
-    "bypass": lambda a, b: canonical(a),
+    "bypass": lambda a, b: canonical(a) if np.asarray(a).dtype.kind == "f" else a,
     "add": add,
     "subtract": lambda a, b: add(a, -b),
     "multiply": multiply,

@@ -7,8 +7,9 @@ matches nothing; -0 and +0 are equal.
 import numpy as np
 import numpy.typing as npt
 
+from spec.vector import SEARCH_SLOTS as SLOTS
+
 F32 = npt.NDArray[np.float32]
-SLOTS = 8
 NOT_FOUND = np.uint32(0xFFFFFFFF)
 
 

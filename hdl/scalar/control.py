@@ -41,16 +41,19 @@ class Control(Block):
             "bias": Out(row),
         }
         super().__init__(config, Signature(ports))
+        self.places = Signal(range(config.latency + 2), init=config.latency + 1)
+        self.state: dict[str, Signal] = {}
+        """Registers that proofs name; filled by elaboration."""
 
     def elaborate(self, platform: Any) -> Module:
         """Decoder, issue, credit."""
         m = Module()
-        config = self.config
         held, ready, scale, bias, move = self._decode(m)
         current = Signal(Instruction)
         active, first, error = Signal(), Signal(), Signal(3)
         remaining = Signal(FIELDS["length"])
-        places = Signal(range(config.latency + 2), init=config.latency + 1)
+        self.state = {"active": active, "error": error, "remaining": remaining}
+        places = self.places
         row, step = Signal(), Signal()
         reads = current.opcode == CODE["read_accumulator"]
         refused = error != ERROR["done"]

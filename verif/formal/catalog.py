@@ -11,6 +11,7 @@ from rich.table import Table
 from spec.fifo import FifoConfig
 from spec.parameters import lookup
 from spec.results import Record, write
+from verif.formal.engines import scalar_credit, vector_credit
 from verif.formal.fifo import FifoProperties
 from verif.harness.formal import Proof, Verdict
 
@@ -22,6 +23,8 @@ def _fifo(depth: int) -> FifoProperties:
 PROOFS: list[Proof] = [
     *(Proof(f"fifo of {depth}: nothing lost, nothing twice", partial(_fifo, depth)) for depth in (1, 2, 3, 5, 8)),
     Proof("fifo of 3: fills and drains", partial(_fifo, 3), mode="cover", depth=12),
+    Proof("scalar control: rows under way never exceed the queue", scalar_credit, depth=3),
+    Proof("vector control: rows under way never exceed the queue", vector_credit, depth=3),
 ]
 
 

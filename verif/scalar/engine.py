@@ -161,7 +161,11 @@ BENCH = Bench(
     quick=(
         ScalarConfig(lanes=2, functions=MIXED),
         ScalarConfig(
-            lanes=1, functions=("copy", "sqrt", "gelu"), formats=("fp32", "bf16"), multiply_stages=2, add_stages=2
+            lanes=1,
+            functions=("copy", "exp", "rsqrt", "gelu"),
+            formats=("fp32", "bf16"),
+            multiply_stages=2,
+            add_stages=2,
         ),
     ),
     long=(ScalarConfig(lanes=3),),

@@ -19,6 +19,7 @@ from verif.scalar.references import formula, reference, root_of, ulp_error
 
 Array = npt.NDArray[np.float64]
 NODES = 6
+DEGREE = 3
 SAMPLES = 96
 BOUND = 0.7
 """Units in the last place a segment may be wrong by; the last rounding alone is half a unit."""
@@ -64,8 +65,8 @@ def shorten(value: float, name: str) -> float:
 class Side:
     """One side of a function: values of its polynomial's variable ``v >= 0``."""
 
-    def __init__(self, function: Function, number: int) -> None:
-        self.function, self.number = function, number
+    def __init__(self, function: Function, number: int, degree: int = DEGREE) -> None:
+        self.function, self.number, self.degree = function, number, degree
         self.negative = number == 1 and function.reduction == "none"
         self.formula = formula(function.formula)
         self._values: dict[float, mpmath.mpf] = {}
@@ -125,7 +126,8 @@ class Side:
             slope = 1.0 if values[0] >= 0 else -1.0
         distances = [mpmath.mpf(v) - origin for v in nodes]
         through_zero = kind.origin != "centre"
-        found = {"hi": slope if kind.base in ("v", "t") else 0.0, "lo": 0.0}
+        found = dict.fromkeys(tables.COEFFICIENTS, 0.0)
+        found["hi"] = slope if kind.base in ("v", "t") else 0.0
         if kind.base == "v":
             values = [value - slope * v for value, v in zip(values, nodes, strict=True)]
         elif kind.base == "t":
@@ -139,7 +141,7 @@ class Side:
         if through_zero:
             fixed = 0.0 if kind.base == "v" else mpmath.mpf(found["lo"]) + (found["hi"] if kind.base == "hi" else 0)
             rest = [(value - fixed) / distance for value, distance in zip(rest, distances, strict=True)]
-        names = ["c1", "c2", "c3"] if through_zero else ["c0", "c1", "c2", "c3"]
+        names = ["c0", "c1", "c2", "c3"][int(through_zero) : self.degree + 1]
         right = np.array([float(value) for value in rest])
         for degree in reversed(range(len(names))):
             name = names[degree]

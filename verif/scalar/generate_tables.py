@@ -17,7 +17,7 @@ import numpy.typing as npt
 from golden.scalar.functions import Evaluator
 from spec import tables
 from spec.functions import FUNCTIONS, TABULATED, TAIL_CONSTANT_FRACTION, TAIL_FRACTION_BITS, TAIL_INDEX_BITS
-from verif.scalar.fit import BASE, NODES, GenerationError, Side, bits_of, shorten
+from verif.scalar.fit import BASE, DEGREE, NODES, GenerationError, Side, bits_of, shorten
 from verif.scalar.references import formula, reference, root_of, ulp_error
 
 Array = npt.NDArray[np.float64]
@@ -114,8 +114,8 @@ def tail_rows() -> tables.TailTable:
     return tables.TailTable(tuple((bits_of(a), bits_of(b), bits_of(c), bits_of(d)) for a, b, c, d in rows))
 
 
-def generate(name: str, tail: tables.TailTable) -> tables.FunctionTable:
-    """The table of one function, not yet measured."""
+def generate(name: str, tail: tables.TailTable, degree: int = DEGREE) -> tables.FunctionTable:
+    """The table of one function, not yet measured. Less than the full ``degree`` is for comparison."""
     function = FUNCTIONS[name]
     mpmath.mp.dps = DIGITS
     two = function.reduction == "log" or (function.reduction == "none" and function.symmetry == "none")
@@ -123,7 +123,7 @@ def generate(name: str, tail: tables.TailTable) -> tables.FunctionTable:
     segments: list[tables.Segment] = []
     root = root_of(name)
     for number in range(1 + two):
-        side, more = Side(function, number).build(len(segments))
+        side, more = Side(function, number, degree).build(len(segments))
         sides.append(side)
         segments += more
     rate = mpmath.mpf(function.tail_rate) / mpmath.log(2)

@@ -1,0 +1,161 @@
+"""Figures of vector and scalar engine: cycles, errors of functions, tables, throughput of golden."""
+
+import dataclasses
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+import numpy as np
+
+from golden.scalar.activation import Instruction as Activation
+from golden.scalar.activation import ScalarEngine
+from golden.scalar.activation import cycles as scalar_cycles
+from golden.scalar.functions import Evaluator, evaluate
+from golden.vector.instructions import Instruction, cycles
+from golden.vector.operations import ARITHMETIC, RAW, apply
+from spec import tables
+from spec.functions import FUNCTIONS, TABULATED
+from spec.results import Record
+from spec.scalar import ScalarConfig
+from spec.vector import VectorConfig
+from verif.scalar.generate_tables import DIGITS, bf16_errors, generate, tail_rows
+from verif.scalar.references import reference, ulp_error
+
+LENGTH = 512
+STRIDE = 4_099
+"""A prime: about a million of the 2**32 arguments. ``errors`` in the tables holds a denser measurement."""
+ULP_TARGET = 2
+THROUGHPUT = 50
+"""Million elements a second."""
+SIZE = 1 << 20
+
+PUBLISHED = {
+    "tensor_copy": 1,
+    "tensor_scalar": 1,
+    "tensor_tensor": 2,
+    "scalar_tensor_tensor": 2,
+    "tensor_tensor_scan": 2,
+    "tensor_reduce": 1,
+    "tensor_copy_predicated": 2,
+    "memset": 1,
+    "reciprocal": 8,
+    "max8": 1,
+    "nc_find_index8": 1,
+    "nc_match_replace8": 1,
+    "nc_stream_shuffle": 1,
+}
+"""Published cycles for each element; the least is 64 an instruction (aws-neuron-sdk, tag v2.26.0)."""
+
+TRADE = "tanh"
+
+
+def bench_vector() -> list[Record]:
+    """All figures that need no simulation; the benches of the engines prove the cycle functions on RTL."""
+    return [*_cycles(), *_functions(), *_trade(), *_throughput()]
+
+
+def _cycles() -> list[Record]:
+    config = VectorConfig()
+    records = []
+    for opcode, each in PUBLISHED.items():
+        entry = Instruction(opcode=opcode, op0="add", op1="add", length=LENGTH)
+        _, ends = cycles(config, [entry] * 3)
+        figure = f"{opcode}, {LENGTH} elements, cycles between instructions"
+        records.append(
+            Record(
+                "vector.engine", figure, ends[2] - ends[1], "cycles", max(64, each * LENGTH), "aws-neuron-sdk", "lower"
+            )
+        )
+    rows, _ = cycles(config, [Instruction(opcode="tensor_copy", length=1)])
+    records.append(Record("vector.engine", "latency, instruction to result", rows[0], "cycles", 20, None, "lower"))
+    scalar = ScalarConfig()
+    ends = scalar_cycles(scalar, [Activation(function="tanh", length=LENGTH)] * 3)
+    figure = f"activation, {LENGTH} elements, cycles between instructions"
+    records.append(Record("scalar.engine", figure, ends[2] - ends[1], "cycles", LENGTH, "aws-neuron-sdk", "lower"))
+    last = scalar_cycles(scalar, [Activation(length=1)])[0] - 1
+    records.append(Record("scalar.engine", "latency, instruction to result", last, "cycles", 20, None, "lower"))
+    return records
+
+
+def arguments(name: str, stride: int = STRIDE) -> np.ndarray:
+    """A strided sample of the fp32 patterns in a function's domain."""
+    function = FUNCTIONS[name]
+    x = np.arange(0, 1 << 32, stride, dtype=np.uint32).view(np.float32)
+    inside = np.isfinite(x) & (x != 0) & (np.abs(x) <= function.limit)
+    return x[inside & (x > 0)] if function.negative is not None else x[inside]
+
+
+def _worst(name: str, function: Callable[[Any], Any]) -> float:
+    x = arguments(name)
+    return round(float(ulp_error(function(x), reference(name, x)).max()), 3)
+
+
+def _functions() -> list[Record]:
+    records = []
+    for name in TABULATED:
+        table = tables.table_of(name)
+        worst = max(_worst(name, functools.partial(evaluate, name)), table.errors["ulp"])
+        wrong = int(bf16_errors(name, Evaluator(table))[1].sum())
+        records += [
+            Record("scalar.engine", f"{name}, error in fp32", worst, "ulp", ULP_TARGET, "mpmath, float64", "lower"),
+            Record("scalar.engine", f"{name}, wrong bf16 results", wrong, "of 65,536", 0, "mpmath, float64", "lower"),
+            Record("scalar.engine", f"{name}, table", table.bits, "bits"),
+        ]
+    return records
+
+
+def _trade() -> list[Record]:
+    """Error, table and arithmetic of one function when the evaluation is made smaller."""
+    full = tables.table_of(TRADE)
+    no_low = tuple(dataclasses.replace(segment, lo=0) for segment in full.segments)
+    with mpmath.workdps(DIGITS):
+        square = generate(TRADE, tail_rows(), degree=2)
+    low, third = (9 + tables.MANTISSA_BITS[name] for name in ("lo", "c3"))
+    points = [
+        ("cubic, two constants", full, 0, "3 multipliers, 5 adders"),
+        ("cubic, one constant", dataclasses.replace(full, segments=no_low), low, "3 multipliers, 4 adders"),
+        ("parabola, two constants", square, third, "2 multipliers, 4 adders"),
+    ]
+    records = []
+    for label, table, saved, arithmetic in points:
+        bits = table.bits - saved * len(table.segments)
+        worst = _worst(TRADE, Evaluator(table))
+        records += [
+            Record("scalar.engine", f"{TRADE}, {label}: error", worst, "ulp", None, arithmetic),
+            Record("scalar.engine", f"{TRADE}, {label}: table", bits, "bits", None, arithmetic),
+        ]
+    return records
+
+
+def _throughput() -> list[Record]:
+    rng = np.random.default_rng(1)
+    a, b = (rng.normal(0, 3, SIZE).astype(np.float32) for _ in range(2))
+    records = []
+    for name in (*ARITHMETIC, *RAW):
+        left, right = (a, b) if name in ARITHMETIC else (a.view(np.uint32), b.view(np.uint32))
+        rate = _rate(functools.partial(apply, name, left, right))
+        records.append(Record("golden.vector", f"{name}, throughput", rate, "M elements/s", THROUGHPUT))
+    codes = rng.integers(0, 1 << 16, (SIZE // 128, 128)).astype(np.uint16)
+    engine = ScalarEngine(ScalarConfig())
+    for name in TABULATED:
+        entry = Activation(function=name, input_format="bf16", length=len(codes))
+        bf16 = _rate(functools.partial(engine.execute, entry, codes))
+        wide = _rate(functools.partial(evaluate, name, np.abs(a)))
+        records += [
+            Record("golden.scalar", f"{name} of bf16, throughput", bf16, "M elements/s", THROUGHPUT),
+            Record("golden.scalar", f"{name} of fp32, throughput", wide, "M elements/s", THROUGHPUT),
+        ]
+    return records
+
+
+def _rate(run: Callable[[], Any]) -> float:
+    """Million elements a second of processor time, best of three."""
+    run()
+    best = float("inf")
+    for _ in range(3):
+        started = time.process_time()
+        run()
+        best = min(best, time.process_time() - started)
+    return round(SIZE / best / 1e6, 1)

@@ -1,0 +1,1 @@
+"""Proof of the vector engine: programs and bench."""

@@ -1,0 +1,172 @@
+"""Bench of the vector engine: every instruction, operation, format and status, bit for bit and cycle for cycle."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from golden.vector.instructions import Instruction
+from hdl.vector.engine import VectorEngine
+from spec.tables import pattern
+from spec.vector import KEEP, OPCODES, OPERATIONS, REDUCE_COMMANDS, SEARCHES, STATUS, VectorConfig
+from verif.harness.bench import Bench, Trial
+from verif.harness.faults import check_notices_late
+from verif.harness.model import Result
+from verif.harness.packing import pack_array
+from verif.harness.stalls import STALLS
+from verif.vector.programs import Expected, constants, expected, fields, operands, random_instruction
+
+QUIET = 200
+"""Cycles without a transfer after which a run has ended."""
+
+
+class Engine:
+    """The compiled engine and golden side by side; both start from reset."""
+
+    def __init__(self, trial: Trial) -> None:
+        self.trial, self.config = trial, trial.config
+        self.model = trial.model()
+        self.shape = self.model.design.streams["results"].shape
+        self.rows = trial.scoreboard("results", self.shape)
+        self.codes = trial.scoreboard("status", self.model.design.streams["status"].shape)
+
+    def run(self, program: Sequence[Instruction], **options: Any) -> tuple[Result, Expected, Any]:
+        """Run a program from reset on both and compare bits; cycles too if no stream stalls."""
+        inputs = [operands(self.config, entry, self.trial.rng) for entry in program]
+        golden = expected(self.config, program, inputs)
+        self.model.run({}, resets=[(0, 1)], limit=2)
+        run = self.model.run(
+            {
+                "instructions": fields(self.config, program),
+                "constants": constants(self.config, program),
+                "left": np.concatenate([left for left, _ in inputs]),
+                "right": np.concatenate([right for _, right in inputs]),
+            },
+            expect={"results": len(golden.rows), "status": len(program)},
+            idle=QUIET,
+            **options,
+        )
+        rows = pack_array(
+            self.shape, {"row": golden.rows, "written": golden.written @ (1 << np.arange(self.config.lanes))}
+        )
+        self.rows.compare(run.outputs["results"], rows)
+        self.codes.compare(run.outputs["status"], np.array(golden.statuses, np.uint32)[:, None])
+        if "stalls" not in options:
+            self.rows.compare_cycles(run.stamps["results"], golden.row_cycles)
+            self.codes.compare_cycles(run.stamps["status"], golden.status_cycles)
+        return run, golden, rows
+
+
+def check(trial: Trial) -> None:
+    """Operations, instructions, formats, errors, stalls, reset."""
+    config: VectorConfig = trial.config
+    engine = Engine(trial)
+    count = 20_000 if trial.long else 300
+    for name in OPERATIONS:
+        with trial.test(f"operation {name}"):
+            pair = Instruction(opcode="tensor_tensor", op0=name, length=count)
+            engine.run([pair, dataclasses.replace(pair, reverse0=True, length=40)])
+    for name, entry in OPERATIONS.items():
+        if entry.reduces:
+            with trial.test(f"reduce by {name}"):
+                reduce = Instruction(opcode="tensor_reduce", op1=name, length=60, group=7)
+                engine.run(
+                    [reduce, dataclasses.replace(reduce, group=0, negate=True), dataclasses.replace(reduce, group=1)]
+                )
+                engine.run([Instruction(opcode="tensor_tensor_scan", op0=name, op1=name, length=50, c0=pattern(1.5))])
+    for name in config.formats:
+        with trial.test(f"format {name}"):
+            both: dict[str, Any] = {"left_format": name, "right_format": name, "output_format": name}
+            engine.run(
+                [
+                    Instruction(opcode="tensor_tensor", op0="add", **both, length=150),
+                    Instruction(opcode="tensor_tensor", op0="multiply", **both, length=60, stochastic=True),
+                    Instruction(opcode="tensor_tensor", op0="bitwise_xor", **both, length=60),
+                    Instruction(opcode="tensor_copy", **both, length=60),
+                    Instruction(opcode="tensor_copy_predicated", **both, length=60),
+                    Instruction(opcode="reciprocal", **both, length=60, saturate=True),
+                ]
+            )
+    for opcode in OPCODES:
+        with trial.test(f"instruction {opcode}"):
+            engine.run([entry for entry in _random(trial, 150) if entry.opcode == opcode] or _random(trial, 5))
+    with trial.test("shuffle: reversed lanes, one kept"):
+        mask = np.arange(config.lanes, dtype=np.uint32)[::-1].copy()
+        mask[0] = KEEP
+        engine.run([Instruction(opcode="nc_stream_shuffle", c0=mask, length=20)])
+    for name in SEARCHES:
+        with trial.test(f"{name}: many equal elements"):
+            search = Instruction(
+                opcode=name, left_format="fp8_e4m3" if "fp8_e4m3" in config.formats else "bf16", length=90
+            )
+            engine.run([search, dataclasses.replace(search, length=3), dataclasses.replace(search, left_format="fp32")])
+    for command in REDUCE_COMMANDS:
+        with trial.test(f"accumulate: {command}"):
+            select = Instruction(opcode="select_reduce", c0=pattern(0.5), length=9, reduce="reset_reduce")
+            read = Instruction(opcode="read_accumulator", length=1)
+            engine.run([select, dataclasses.replace(select, reduce=command), read])
+    with trial.test("one and two operands take as many cycles as rows"):
+        run, golden, _ = engine.run(
+            [Instruction(opcode="tensor_tensor", op0="add", length=n % 5 + 1) for n in range(40)]
+        )
+        trial.row.utilisation = len(golden.rows) / (run.stamps["results"][-1] - run.stamps["results"][0] + 1)
+    with trial.test("every status"):
+        engine.run(_wrong())
+    for number in range(60 if trial.long else 8):
+        with trial.test(f"random program {number}"):
+            engine.run(_random(trial, 25))
+    for name, stall in STALLS.items():
+        with trial.test(f"stalls: {name}"):
+            streams = engine.model.design.streams
+            engine.run(_random(trial, 12), stalls=dict.fromkeys(streams, stall), seed=trial.seed)
+    with trial.test("reset in mid-instruction"):
+        _reset(engine)
+    with trial.test("planted faults are noticed"):
+        run, golden, rows = engine.run([Instruction(opcode="tensor_copy", length=40)])
+        trial.notices("results", engine.shape, rows)
+        check_notices_late(lambda late: engine.rows.compare_cycles(late, golden.row_cycles), run.stamps["results"])
+    trial.row.figures["latency [cycles]"] = config.latency
+    assert engine.rows.compared > count * len(OPERATIONS), "the bench compared less than it meant to"
+
+
+def _random(trial: Trial, count: int) -> list[Instruction]:
+    return [random_instruction(trial.config, trial.rng, 30) for _ in range(count)]
+
+
+def _wrong() -> list[Instruction]:
+    """One instruction for each error, and one that is wrong in two ways."""
+    good = Instruction(opcode="tensor_tensor", op0="add", length=2)
+    wrong = [
+        dataclasses.replace(good, opcode="?"),
+        dataclasses.replace(good, op0="?"),
+        dataclasses.replace(good, opcode="tensor_scalar", op0="add", op1="bitwise_or"),
+        dataclasses.replace(good, opcode="tensor_reduce", op1="is_equal"),
+        dataclasses.replace(good, opcode="range_select"),
+        dataclasses.replace(good, right_format="?"),
+        dataclasses.replace(good, output_format="?"),
+        dataclasses.replace(good, length=0),
+        dataclasses.replace(good, opcode="tensor_reduce", op1="add", group=3),
+        dataclasses.replace(good, op0="?", length=0),
+    ]
+    assert len(wrong) >= len(STATUS) - 1
+    return [*wrong, good]
+
+
+def _reset(engine: Engine) -> None:
+    """A reset at several distances into an instruction; the next program starts afresh."""
+    config = engine.config
+    long = Instruction(opcode="tensor_reduce", op1="add", length=60)
+    for cycle in (1, 3, config.latency, config.latency + 20):
+        left, _ = operands(config, long, engine.trial.rng)
+        engine.model.run({"instructions": fields(config, [long]), "left": left}, resets=[(cycle, 1)], limit=cycle + 2)
+        engine.run([Instruction(opcode="read_accumulator", length=1), Instruction(opcode="rng", length=2), long])
+
+
+BENCH = Bench(
+    "vector.engine",
+    block=VectorEngine,
+    quick=(VectorConfig(lanes=2), VectorConfig(lanes=1, formats=("bf16", "fp32", "int32"), operation_stages=2)),
+    long=(VectorConfig(lanes=5, operation_stages=3),),
+    check=check,
+)

@@ -1,0 +1,158 @@
+"""Programs of the vector engine: random, directed, and as the words its streams take."""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.numerics.codes import code_dtype
+from golden.vector.instructions import (
+    NO_OPERANDS,
+    OPERATION_USERS,
+    TWO_OPERANDS,
+    Instruction,
+    VectorEngine,
+    constants_of,
+    cycles,
+    error_of,
+    takes,
+)
+from spec.vector import COMPARISONS, ELEMENT_FORMATS, OPCODES, OPERATIONS, REDUCE_COMMANDS, STATUS, VectorConfig
+
+Words = npt.NDArray[np.uint32]
+UNKNOWN = {"opcode": 31, "operation": 31, "format": 15}
+SPECIAL = np.array(
+    [0, 1 << 31, 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC12345, 0x3F800000],
+    np.uint32,
+)
+"""fp32 patterns that arithmetic gets wrong first; their high halves are those of bf16."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Expected:
+    """What golden says: rows, lanes written, statuses, and the cycle of each row and status when nothing stalls."""
+
+    rows: Words
+    written: npt.NDArray[np.bool_]
+    row_cycles: list[int]
+    statuses: list[int]
+    status_cycles: list[int]
+
+
+def fields(config: VectorConfig, program: Sequence[Instruction]) -> dict[str, Any]:
+    """The instruction stream, by field."""
+    operations = list(OPERATIONS)
+
+    def index(names: Sequence[str], name: str, unknown: str) -> int:
+        return names.index(name) if name in names else UNKNOWN[unknown]
+
+    columns = {
+        "opcode": [index(list(OPCODES), entry.opcode, "opcode") for entry in program],
+        "op0": [index(operations, entry.op0, "operation") for entry in program],
+        "op1": [index(operations, entry.op1, "operation") for entry in program],
+        "left_format": [index(config.formats, entry.left_format, "format") for entry in program],
+        "right_format": [index(config.formats, entry.right_format, "format") for entry in program],
+        "output_format": [index(config.formats, entry.output_format, "format") for entry in program],
+        "group": [entry.size for entry in program],
+        "c0_per_lane": [np.ndim(entry.c0) for entry in program],
+        "c1_per_lane": [np.ndim(entry.c1) for entry in program],
+        "c0": [0 if np.ndim(entry.c0) else int(entry.c0) for entry in program],
+        "c1": [0 if np.ndim(entry.c1) else int(entry.c1) for entry in program],
+        "reduce": [REDUCE_COMMANDS.index(entry.reduce) for entry in program],
+    }
+    plain = ("reverse0", "reverse1", "length", "negate", "saturate", "stochastic", "start")
+    columns |= {name: [int(getattr(entry, name)) for entry in program] for name in plain}
+    return {name: np.array(values, np.int64) for name, values in columns.items()}
+
+
+def constants(config: VectorConfig, program: Sequence[Instruction]) -> Words:
+    """The constants stream."""
+    rows = [row for entry in program if error_of(config, entry) == "done" for row in constants_of(entry)]
+    return np.array(rows, np.uint32).reshape(len(rows), config.lanes)
+
+
+def operands(config: VectorConfig, entry: Instruction, rng: np.random.Generator) -> tuple[Words, Words]:
+    """Random codes for both operands: small numbers, the whole range and special values."""
+    legal = error_of(config, entry) == "done"
+    left = takes(entry) if legal and entry.opcode not in NO_OPERANDS else 0
+    right = entry.length if legal and entry.opcode in TWO_OPERANDS else 0
+    return _codes(config, entry.left_format, left, rng), _codes(config, entry.right_format, right, rng)
+
+
+def _codes(config: VectorConfig, name: str, rows: int, rng: np.random.Generator) -> Words:
+    count = (rows, config.lanes)
+    whole = rng.integers(0, 1 << 32, count, dtype=np.uint32)
+    small = rng.integers(-3, 4, count).astype(np.float32).view(np.uint32)
+    normal = rng.normal(0, 3, count).astype(np.float32).view(np.uint32)
+    kind = rng.random(count)
+    mixed = np.where(kind < 0.3, whole, np.where(kind < 0.5, small, normal))
+    mixed = np.where(rng.random(count) < 0.06, rng.choice(SPECIAL, count), mixed)
+    if name in ("fp32", "tf32"):
+        return mixed
+    if name == "bf16":
+        return mixed >> np.uint32(16)
+    sparse = np.where(rng.random(count) < 0.3, whole & np.uint32(3), whole)
+    return sparse.astype(code_dtype(name)).astype(np.uint32) if name in ELEMENT_FORMATS else whole
+
+
+def expected(config: VectorConfig, program: Sequence[Instruction], inputs: Sequence[tuple[Words, Words]]) -> Expected:
+    """Run golden from reset."""
+    engine = VectorEngine(config)
+    rows = [np.zeros((0, config.lanes), np.uint32)]
+    written = [np.zeros((0, config.lanes), bool)]
+    statuses = []
+    for entry, (left, right) in zip(program, inputs, strict=True):
+        result, mask, status = engine.execute(entry, left, right)
+        rows.append(result)
+        written.append(mask)
+        statuses.append(STATUS.index(status))
+    row_cycles, status_cycles = cycles(config, program)
+    return Expected(np.concatenate(rows), np.concatenate(written), row_cycles, statuses, status_cycles)
+
+
+def random_instruction(config: VectorConfig, rng: np.random.Generator, longest: int) -> Instruction:
+    """Anything legal, and now and then something that is not."""
+    opcode = str(rng.choice(list(OPCODES)))
+    raw = bool(rng.random() < 0.3) and opcode in OPERATION_USERS
+    names = [name for name, entry in OPERATIONS.items() if entry.raw == raw or name == "bypass"]
+    reducing = [name for name in names if OPERATIONS[name].reduces]
+    op0, op1 = str(rng.choice(names)), str(rng.choice(reducing if opcode == "tensor_reduce" else names))
+    if opcode == "range_select":
+        op0, op1 = (str(name) for name in rng.choice(COMPARISONS, 2))
+    length = int(rng.integers(1, longest + 1))
+
+    def constant() -> Any:
+        words = rng.normal(0, 4, config.lanes).astype(np.float32).view(np.uint32)
+        if raw:
+            words = rng.integers(0, 40, config.lanes).astype(np.uint32)
+        return words if rng.random() < 0.3 else int(words[0])
+
+    def format_() -> str:
+        return str(rng.choice(["fp32", str(rng.choice(config.formats))]))
+
+    entry = Instruction(
+        opcode=opcode,
+        op0=op0,
+        op1=op1,
+        reverse0=bool(rng.random() < 0.3),
+        reverse1=bool(rng.random() < 0.3),
+        left_format=format_(),
+        right_format=format_(),
+        output_format=format_(),
+        length=length,
+        group=int(rng.integers(0, length + 1)) if opcode == "tensor_reduce" else 0,
+        c0=constant(),
+        c1=constant(),
+        reduce=str(rng.choice(REDUCE_COMMANDS)),
+        negate=bool(rng.random() < 0.3),
+        saturate=bool(rng.random() < 0.3),
+        stochastic=bool(rng.random() < 0.3),
+        start=int(rng.integers(0, 8)),
+    )
+    if rng.random() < 0.1:
+        wrong = {"opcode": "?", "op0": "?", "op1": "?", "left_format": "?", "output_format": "?", "length": 0}
+        name = str(rng.choice(list(wrong)))
+        entry = dataclasses.replace(entry, **{name: wrong[name]})  # type: ignore[arg-type]  # one of several types
+    return entry
