@@ -14,6 +14,7 @@ BENCHES: dict[str, str] = {
     "checkout": "verif.bench.checkout:bench_checkout",
     "scale": "scale.bench:bench_scale",
     "emit": "verif.bench.emit:bench_emit",
+    "link": "verif.bench.link:bench_link",
     "simulators": "verif.bench.simulators:bench_simulators",
     "tensor": "verif.bench.tensor:bench_tensor",
     "vector": "verif.bench.vector:bench_vector",

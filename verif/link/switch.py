@@ -117,10 +117,10 @@ def check(trial: Trial) -> None:
                     assert (np.diff(flow) > 0).all(), "cells of one flow overtook each other"
     with trial.test("multicast: one copy at each target, none without"):
         count = 4 * config.ports
-        source = np.sort(trial.rng.integers(0, config.ports, count))
+        sources = np.sort(trial.rng.integers(0, config.ports, count))
         copies = trial.rng.random((count, config.ports)) < 0.4
         copies[0] = False
-        cells = Cells(np.full(count, config.ports, np.int64), source, copies)
+        cells = Cells(np.full(count, config.ports, np.int64), sources, copies)
         golden = compare(model, config, cells, 40 * cycles)
         assert not golden["wrong"], f"{golden['wrong']} outputs or readys differ"
         for output in range(config.ports):
