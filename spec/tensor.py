@@ -15,7 +15,10 @@ PAIRABLE = ("fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2")
 PAIRS: dict[str, str] = {f"{name}_x2": name for name in PAIRABLE}
 """Operands that hold two numbers, the first in the low byte, by name: the format of both."""
 
-_OPERANDS = (*(name for name in FLOATS if name != FP32.name), *FP32_HALVES, *PAIRS)
+BITS: dict[str, int] = {"bits8": 8, "bits16": 16, "bits32_low": 32, "bits32_high": 32}
+"""Operands that are moved, not multiplied, by name: their width in memory. Of 32 bits, one half is moved at a time."""
+
+_OPERANDS = (*(name for name in FLOATS if name != FP32.name), *FP32_HALVES, *PAIRS, *BITS)
 
 OPERAND_CODES: dict[str, int] = {name: code for code, name in enumerate(_OPERANDS)}
 """Code of each operand format in an instruction: the same number on every machine, whether it has the format or not."""
@@ -28,6 +31,19 @@ def operand_code(name: str) -> int:
     """The code of the format called ``name``; an unknown name is refused with the list of known ones."""
     code: int = lookup("operand format", OPERAND_CODES, name)
     return code
+
+
+class Kind(enum.IntEnum):
+    """What an element does with an operand; both operands of a matmul must be of one kind."""
+
+    NUMBER = 0
+    PAIR = 1
+    BITS = 2
+
+
+def operand_kind(name: str) -> Kind:
+    """The kind of the operand called ``name``."""
+    return Kind.PAIR if name in PAIRS else Kind.BITS if name in BITS else Kind.NUMBER
 
 
 class Operation(enum.IntEnum):
@@ -55,8 +71,8 @@ class Status(enum.IntEnum):
     """There is no stationary: none was loaded since reset, or the load before was refused."""
     UNWRITTEN = 5
     """Accumulation onto a location that no matmul has overwritten since reset."""
-    PACKING = 6
-    """One operand holds pairs, the other does not."""
+    KIND = 6
+    """Stationary and moving operands are not of one :class:`Kind`."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -121,6 +137,12 @@ class TensorConfig(Parameters):
         doc="FP8 at twice the rate: an element takes the products of two rows a cycle",
         source="aws-neuron-sdk, trainium2_arch: performance mode double_row",
     )
+    transpose: bool = parameter(
+        False,
+        choices=(False, True),
+        doc="operands can be moved bit by bit instead of multiplied",
+        source="aws-neuron-sdk, trainium2_arch: transpose mode of matmul",
+    )
     whole_psum: bool = parameter(
         False,
         choices=(False, True),
@@ -163,11 +185,12 @@ class TensorConfig(Parameters):
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """Operand formats as instructions name them: ``formats``, the halves of fp32 in its place, and pairs."""
+        """Operand formats as instructions name them: ``formats``, the halves of fp32 in its place, pairs, bits."""
         plain = tuple(name for name in self.formats if name != FP32.name)
         halves = FP32_HALVES if FP32.name in self.formats else ()
         pairs = tuple(pair for pair, name in PAIRS.items() if self.double_row and name in self.formats)
-        return plain + halves + pairs
+        bits = tuple(name for name, width in BITS.items() if self.transpose and width <= self.operand_bits)
+        return plain + halves + pairs + bits
 
     @property
     def operand_bits(self) -> int:

@@ -3,6 +3,7 @@
 >>> matmul(w, x, "bf16", "bf16")                       # doctest: +SKIP
 """
 
+import copy
 from collections.abc import Iterable
 
 import numpy as np
@@ -12,7 +13,7 @@ from golden.numerics import accumulate, add, canonical, to_float32
 from golden.tensor.gemm import passes, rows_of_pass, tiles
 from golden.tensor.program import Instruction, Judge
 from spec.formats import SIGNIFICAND_BITS
-from spec.tensor import FP32_HALVES, OPERAND_CODES, PAIRS, Operation, Status, TensorConfig
+from spec.tensor import BITS, FP32_HALVES, OPERAND_CODES, PAIRS, Operation, Status, TensorConfig
 
 Codes = NDArray[np.unsignedinteger]
 Bits = NDArray[np.uint32]
@@ -64,6 +65,20 @@ def paired(codes: Codes, zero: int) -> Codes:
     return (codes[:half] | second << 8).astype(np.uint16)
 
 
+def placed(name: str, codes: Codes) -> Bits:
+    """The bits of an element that one pass moves, where they lie in a 32-bit word."""
+    mask = {"bits32_low": 0xFFFF, "bits32_high": 0xFFFF0000}.get(name, (1 << BITS[name]) - 1)
+    return codes.astype(np.uint32) & np.uint32(mask)
+
+
+def move(stationary: Bits, moving: Codes) -> Bits:
+    """``[M, N]``: the or, over ``k``, of ``stationary[k, m]`` where ``moving[k, n]`` has a bit set."""
+    result = np.zeros((stationary.shape[1], moving.shape[1]), np.uint32)
+    for bits, chosen in zip(stationary, moving != 0, strict=True):
+        result |= np.where(chosen, bits[:, None], np.uint32(0))
+    return result
+
+
 def matmul(
     stationary: Codes, moving: Codes, stationary_format: str, moving_format: str, psum: Bits | None = None
 ) -> Bits:
@@ -71,8 +86,12 @@ def matmul(
 
     Each result starts at +0; the products are added in the order of K, each exact before the add, with one rounding per
     add. Pairs (both operands are, or none) add up their two products first, with a rounding of their own. With ``psum``
-    (fp32 bits, ``[M, N]``) the finished sum is then added to what it holds, with one more rounding.
+    (fp32 bits, ``[M, N]``) the finished sum is then added to what it holds, with one more rounding. Bits are moved
+    instead, and joined with ``psum`` by or: with the identity as moving operand the result is the transpose.
     """
+    if stationary_format in BITS:
+        moved = move(placed(stationary_format, stationary), moving)
+        return moved if psum is None else moved | psum
     acc = np.zeros((stationary.shape[1], moving.shape[1]), np.float32)
     add_up = accumulate_pairs if stationary_format in PAIRS else accumulate
     add_up(acc, operand_values(stationary_format, stationary), operand_values(moving_format, moving))
@@ -100,6 +119,40 @@ def gemm(config: TensorConfig, stationary: Codes, moving: Codes, stationary_form
     return result
 
 
+class Weights:
+    """The weights of all elements: a number or two, or bits, whatever a load of each column left there."""
+
+    def __init__(self, config: TensorConfig) -> None:
+        self.numbers = np.zeros((2, config.rows, config.columns), np.float32)
+        self.bits = np.zeros((config.rows, config.columns), np.uint32)
+        self.paired = np.zeros(config.columns, np.bool_)
+
+    def copy(self) -> "Weights":
+        """The same weights, which later loads do not change."""
+        return copy.deepcopy(self)
+
+    def load(self, name: str, codes: Codes, columns: slice) -> None:
+        """Fill ``columns`` with the codes, with zeros where there are fewer."""
+        self.numbers[..., columns], self.bits[:, columns], self.paired[columns] = 0, 0, name in PAIRS
+        given = slice(codes.shape[1])
+        if name in BITS:
+            self.bits[:, given] = placed(name, codes)
+        elif name in PAIRS:
+            self.numbers[..., given] = operand_values(name, codes)
+        else:
+            self.numbers[0][:, given] = operand_values(name, codes)
+
+    def multiply(self, name: str, codes: Codes) -> F32:
+        """Column sums ``[columns, N]``. A column that was not loaded with pairs counts the first of a pair alone."""
+        values = operand_values(name, codes)
+        sums = np.zeros((self.bits.shape[1], codes.shape[1]), np.float32)
+        accumulate(sums, self.numbers[0], values[0] if name in PAIRS else values)
+        if name in PAIRS:
+            pairs = self.paired
+            sums[pairs] = accumulate_pairs(np.zeros_like(sums[pairs]), self.numbers[..., pairs], values)
+        return sums
+
+
 class Engine:
     """The state a program sees: weights and PSUM. Executes instruction by instruction, in no time.
 
@@ -111,10 +164,8 @@ class Engine:
     def __init__(self, config: TensorConfig) -> None:
         self.config = config
         self.judge = Judge(config)
-        self.shadow = np.zeros((2, config.rows, config.columns), np.float32)
+        self.shadow = Weights(config)
         self.weights = self.shadow.copy()
-        self.shadow_paired = np.zeros(config.columns, np.bool_)
-        self.weights_paired = self.shadow_paired.copy()
         self.psum = np.zeros((config.columns, config.psum_depth), np.uint32)
         """fp32 bits by column of the array and address; where nothing was written the hardware may hold anything."""
 
@@ -134,23 +185,19 @@ class Engine:
         if status != Status.OK:
             return status
         name = FORMAT_NAMES[instruction.format]
-        values = operand_values(name, operands)
-        values = values if name in PAIRS else np.stack([values, np.zeros_like(values)])
         if instruction.operation == Operation.LOAD_STATIONARY:
             taken = -(-instruction.columns // self.config.load_columns) * self.config.load_columns
-            self.shadow[..., :taken] = 0
-            self.shadow[..., : instruction.columns] = values
-            self.shadow_paired[:taken] = name in PAIRS
+            self.shadow.load(name, operands, slice(taken))
             return status
         if fresh:
-            self.weights, self.weights_paired = self.shadow.copy(), self.shadow_paired.copy()
-        sums = np.zeros((self.config.columns, instruction.columns), np.float32)
-        accumulate(sums, self.weights[0], values[0])
-        if name in PAIRS:
-            pairs = self.weights_paired
-            sums[pairs] = accumulate_pairs(np.zeros_like(sums[pairs]), self.weights[..., pairs], values)
+            self.weights = self.shadow.copy()
         start = self.judge.address(instruction)
         target = self.psum[:, start : start + instruction.columns]
+        if name in BITS:
+            moved = move(self.weights.bits, operands)
+            target[...] = moved | target if instruction.accumulate else moved
+            return status
+        sums = self.weights.multiply(name, operands)
         target[...] = (add(sums, target.view(np.float32)) if instruction.accumulate else sums).view(np.uint32)
         return status
 

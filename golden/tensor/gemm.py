@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from golden.tensor.program import Instruction, timing
 from spec.formats import FP32
 from spec.parameters import ParameterError
-from spec.tensor import FP32_HALVES, PAIRS, Operation, TensorConfig, operand_code
+from spec.tensor import BITS, FP32_HALVES, PAIRS, Operation, TensorConfig, operand_code
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -88,6 +88,26 @@ def gemm_steps(config: TensorConfig, k: int, m: int, n: int, stationary: str, mo
     """The program of ``stationary[K, M].T @ moving[K, N]``, group by group."""
     for m_tile, n_group, bank in groups(config, m, n):
         yield from group_steps(config, k, m_tile, n_group, bank, stationary, moving)
+
+
+def transpose_steps(config: TensorConfig, p: int, f: int, width: int) -> Iterator[Step]:
+    """The program that transposes ``[P, F]`` elements of 8, 16 or 32 bits, one bank of PSUM for each tile in turn.
+
+    The data are the stationary (``k`` and ``m`` of a step), the identity moves (``n``). 32 bits take two passes.
+    """
+    names = [name for name, bits in BITS.items() if bits == width]
+    index = 0
+    for p_tile in tiles(p, min(config.rows, config.bank_depth)):
+        for f_tile in tiles(f, config.columns):
+            for half, name in enumerate(names):
+                code, bank = operand_code(name), index % config.psum_banks
+                load = Instruction(operation=Operation.LOAD_STATIONARY, format=code, columns=len(f_tile))
+                yield Step(instruction=load, k=p_tile, m=f_tile, n=range(0))
+                matmul = Instruction(
+                    operation=Operation.MATMUL, format=code, columns=len(p_tile), bank=bank, accumulate=half > 0
+                )
+                yield Step(instruction=matmul, k=p_tile, m=f_tile, n=p_tile)
+            index += 1
 
 
 def gemm_cycles(config: TensorConfig, k: int, m: int, n: int, name: str = "") -> int:

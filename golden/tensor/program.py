@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from spec.tensor import OPERAND_CODES, PAIRS, Operation, Status, TensorConfig
+from spec.tensor import OPERAND_CODES, Kind, Operation, Status, TensorConfig, operand_kind
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -43,9 +43,10 @@ class Judge:
 
     def __init__(self, config: TensorConfig) -> None:
         self.config = config
-        self.codes = {OPERAND_CODES[name] for name in config.operands}
-        self.paired = {OPERAND_CODES[name] for name in config.operands if name in PAIRS}
-        self.paired_stationary = False
+        self.kinds = {OPERAND_CODES[name]: operand_kind(name) for name in config.operands}
+        """What each operand format is; others are not built in."""
+        self.kind: Kind | None = None
+        """What the stationary is."""
         self.written = np.zeros(config.psum_depth, dtype=np.bool_)
         """Locations overwritten since reset."""
         self.loaded = False
@@ -58,7 +59,7 @@ class Judge:
         if instruction.operation == Operation.LOAD_STATIONARY:
             status = self._load_status(instruction)
             self.loaded = self.fresh = status == Status.OK
-            self.paired_stationary = instruction.format in self.paired
+            self.kind = self.kinds.get(instruction.format)
             return status
         status = self._matmul_status(instruction)
         if status == Status.OK:
@@ -72,7 +73,7 @@ class Judge:
         return instruction.bank * self.config.bank_depth + instruction.offset
 
     def _load_status(self, instruction: Instruction) -> Status:
-        if instruction.format not in self.codes:
+        if instruction.format not in self.kinds:
             return Status.FORMAT
         return Status.OK if 1 <= instruction.columns <= self.config.columns else Status.COLUMNS
 
@@ -80,7 +81,7 @@ class Judge:
         config, columns = self.config, instruction.columns
         start = self.address(instruction)
         end_of_bank = instruction.offset + columns <= config.bank_depth
-        if instruction.format not in self.codes:
+        if instruction.format not in self.kinds:
             return Status.FORMAT
         if not 1 <= columns <= config.moving_columns:
             return Status.COLUMNS
@@ -92,8 +93,8 @@ class Judge:
             return Status.STATIONARY
         if instruction.accumulate and not self.written[start : start + columns].all():
             return Status.UNWRITTEN
-        if (instruction.format in self.paired) != self.paired_stationary:
-            return Status.PACKING
+        if self.kinds[instruction.format] != self.kind:
+            return Status.KIND
         return Status.OK
 
 

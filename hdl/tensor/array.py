@@ -2,11 +2,12 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Signal
+from amaranth.hdl import Cat, Const, Module
 from amaranth.lib.wiring import In, Out, Signature
 
 from hdl.block import Block, place
 from hdl.tensor.delay import Delay
+from hdl.tensor.later import later
 from hdl.tensor.layouts import column_token, row_control
 from hdl.tensor.row import Row
 from spec.formats import FP32
@@ -41,7 +42,7 @@ class Array(Block):
         m = Module()
         config = self.config
         above: Any = Const(0, config.columns * FP32.width)
-        control: Any = self._later(m, "control", self.control, EDGE_DELAY)
+        control: Any = later(m, "control", self.control, EDGE_DELAY, reset=True)
         for index in range(config.rows):
             row = Row(config)
             m.submodules[f"row_{index}"] = place(row, platform)
@@ -49,7 +50,7 @@ class Array(Block):
             m.d.comb += [row.control.eq(control), row.above.eq(above)]
             above, control = row.below, row.control_below
         self._align(m, above)
-        token = self._later(m, "token", control.column, config.product_stages + config.hops - 1)
+        token = later(m, "token", control.column, config.product_stages + config.hops - 1, reset=True)
         m.d.comb += self.token.eq(token)
         return m
 
@@ -75,12 +76,5 @@ class Array(Block):
         for hop in range(config.hops):
             start, end = hop * config.hop_columns, min(config.columns, (hop + 1) * config.hop_columns)
             part = sums[start * FP32.width : end * FP32.width]
-            late.append(self._later(m, f"sums_hop_{hop}", part, config.hops - 1 - hop))
+            late.append(later(m, f"sums_hop_{hop}", part, config.hops - 1 - hop))
         m.d.comb += self.sums.eq(Cat(late))
-
-    def _later(self, m: Module, name: str, what: Any, cycles: int) -> Any:
-        for cycle in range(cycles):
-            following = Signal(what.shape(), name=f"{name}_{cycle}")
-            m.d.sync += following.eq(what)
-            what = following
-        return what

@@ -10,9 +10,9 @@ from hdl.numerics import Operand
 from hdl.numerics.count import leading_zeros
 from hdl.numerics.decode import decode, take_apart
 from hdl.numerics.layouts import ZERO_EXPONENT
-from hdl.tensor.operands import element_layout, narrowed
+from hdl.tensor.operands import bits_of, element_layout, narrowed
 from spec.formats import FLOATS, FP32, SIGNIFICAND_BITS
-from spec.tensor import FP32_HALVES, PAIRS, TensorConfig
+from spec.tensor import BITS, FP32_HALVES, PAIRS, TensorConfig
 
 
 def decode_halves(m: Module, code: Any) -> dict[str, Any]:
@@ -67,10 +67,24 @@ class EdgeDecoder(Block):
         for pair, name in PAIRS.items():
             if pair in self.config.operands:
                 decoded[pair] = decoded[name]
+        for name in BITS:
+            if name in self.config.operands:
+                decoded[name] = self._take_bits(m, name)
         m.d.comb += self.operand.first.eq(Array(decoded[name] for name in self.config.operands)[self.select])
         if self.config.double_row:
             self._decode_second(m)
+        if self.config.transpose:
+            moved = Array(name in BITS for name in self.config.operands)
+            m.d.comb += self.operand.moved.eq(moved[self.select])
         return m
+
+    def _take_bits(self, m: Module, name: str) -> Signal:
+        """The element's bits, or one half of them, as they are."""
+        operand = Signal(Operand, name=f"{name}_operand")
+        bits, code = bits_of(operand), self.code[: BITS[name]]
+        upper = name == "bits32_high"
+        m.d.comb += [bits.value.eq(code[16:] if upper else code[:16]), bits.upper.eq(upper), bits.any.eq(code.any())]
+        return operand
 
     def _decode_second(self, m: Module) -> None:
         """The second number of a pair: the byte above the first."""

@@ -61,8 +61,8 @@ def result_layout(config: TensorConfig) -> data.StructLayout:
 
 
 def column_token(config: TensorConfig) -> data.StructLayout:
-    """What accompanies a moving column to PSUM. ``last`` marks the end of its matmul."""
-    return data.StructLayout({"valid": 1, "accumulate": 1, "last": 1, "address": address_layout(config)})
+    """What accompanies a moving column to PSUM. ``last`` ends its matmul; ``moved``: bits, no sums."""
+    return data.StructLayout({"valid": 1, "accumulate": 1, "last": 1, "moved": 1, "address": address_layout(config)})
 
 
 def row_control(config: TensorConfig) -> data.StructLayout:

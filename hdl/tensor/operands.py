@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth import signed, unsigned
-from amaranth.hdl import Module, Mux, Signal
+from amaranth.hdl import Module, Mux, Shape, Signal
 from amaranth.lib import data
 
 from hdl.numerics import Operand
@@ -25,11 +25,31 @@ class Narrow(data.Struct):
     nan: unsigned(1)
 
 
+class Bits(data.Struct):
+    """What lies in the place of the number where bits are moved: 16 of them, which half of a word they are, and whether
+    any bit of the element is set.
+    """
+
+    value: unsigned(16)
+    upper: unsigned(1)
+    any: unsigned(1)
+
+
+def bits_of(operand: Any) -> Any:
+    """The same operand seen as :class:`Bits`."""
+    return data.View(Bits, operand.as_value()[: Shape.cast(Bits).width])
+
+
 def element_layout(config: TensorConfig) -> data.StructLayout:
-    """One operand, or two where the array takes pairs: ``paired`` tells whether ``second`` holds a number."""
+    """One operand, or two where the array takes pairs: ``paired`` tells whether ``second`` holds a number.
+
+    ``moved`` tells that ``first`` holds :class:`Bits`.
+    """
     members: dict[str, Any] = {"first": Operand}
     if config.double_row:
         members |= {"second": Narrow, "paired": 1}
+    if config.transpose:
+        members |= {"moved": 1}
     return data.StructLayout(members)
 
 

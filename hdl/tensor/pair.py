@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out, Signature
 from hdl.block import Block, place
 from hdl.numerics import Accumulate, ExactProduct, Fp32, Product
 from hdl.numerics.accumulate import term
+from hdl.tensor.later import later
 from hdl.tensor.operands import element_layout, widened
 from spec.formats import FP32
 from spec.numerics import AddConfig, ProductConfig
@@ -62,8 +63,8 @@ class PairMultiplyAdd(Block):
         pair = Accumulate(AddConfig(stages=config.add_stages))
         m.submodules.pair = place(pair, platform)
         m.d.comb += [pair.addend.eq(as_fp32(m, products[0])), pair.product.eq(products[1])]
-        single = self._later(m, "single", products[0], config.add_stages)
-        paired = self._later(m, "paired", self.a.paired & self.b.paired, config.product_stages)
+        single = later(m, "single", products[0], config.add_stages)
+        paired = later(m, "paired", self.a.paired & self.b.paired, config.product_stages)
 
         accumulate = Accumulate(AddConfig(stages=config.add_stages))
         m.submodules.accumulate = place(accumulate, platform)
@@ -76,10 +77,3 @@ class PairMultiplyAdd(Block):
             self.result.eq(accumulate.result),
         ]
         return m
-
-    def _later(self, m: Module, name: str, what: Any, cycles: int) -> Any:
-        for cycle in range(cycles):
-            following = Signal(what.shape(), name=f"{name}_{cycle}", reset_less=True)
-            m.d.sync += following.eq(what)
-            what = following
-        return what

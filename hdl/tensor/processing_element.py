@@ -2,19 +2,24 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Const, Module, Mux, Shape, Signal
 from amaranth.lib.wiring import In, Out, Signature
 
 from hdl.block import Block, place
-from hdl.numerics import Fp32, MultiplyAdd
-from hdl.tensor.operands import element_layout
+from hdl.numerics import Fp32, MultiplyAdd, Operand
+from hdl.numerics.layouts import ZERO_EXPONENT
+from hdl.tensor.later import later
+from hdl.tensor.operands import bits_of, element_layout
 from hdl.tensor.pair import PairMultiplyAdd
+from spec.formats import FP32
 from spec.numerics import MultiplyAddConfig
 from spec.tensor import TensorConfig
 
 
 class ProcessingElement(Block):
     """``below = fp32(above + weight * moving)``, or the sum of two such products where the operands are pairs.
+
+    Where the moving operand is bits, ``below = above | weight`` if any of them is set, else ``above``.
 
     ``above`` comes ``product_stages`` cycles after the ``moving`` operand it belongs to, ``below`` another
     ``add_stages`` cycles later; one of each every cycle. ``load`` stores ``stationary`` into the shadow weight;
@@ -51,10 +56,31 @@ class ProcessingElement(Block):
             m.d.sync += shadow.eq(self.stationary)
         with m.If(self.swap):
             m.d.sync += weight.eq(shadow)
+        factor = Signal(layout)
+        m.d.comb += factor.eq(weight)
+        if self.config.transpose:
+            with m.If(weight.moved):  # bits are no number: to a matmul of numbers, the weight is zero
+                m.d.comb += factor.first.eq(Const(0, Shape.cast(Operand)))
+                m.d.comb += factor.first.exponent.eq(ZERO_EXPONENT)
         m.d.comb += [
-            arithmetic.a.eq(weight if self.config.double_row else weight.first),
+            arithmetic.a.eq(factor if self.config.double_row else factor.first),
             arithmetic.b.eq(self.moving if self.config.double_row else self.moving.first),
             arithmetic.addend.eq(self.above),
             self.below.eq(arithmetic.result),
         ]
+        if self.config.transpose:
+            self._move(m, weight)
         return m
+
+    def _move(self, m: Module, weight: Any) -> None:
+        """Beside the arithmetic, in the same time: the weight's bits, where the moving operand has any set."""
+        config = self.config
+        bits = bits_of(weight.first)
+        chosen = weight.moved & bits_of(self.moving.first).any
+        half = later(m, "half", bits.value & chosen.replicate(len(bits.value)), config.product_stages)
+        upper = later(m, "upper", bits.upper, config.product_stages)
+        joined = self.above.as_value() | Mux(upper, half << len(half), half)
+        late = later(m, "joined", joined[: FP32.width], config.add_stages)
+        moved = later(m, "moved", self.moving.moved, config.product_stages + config.add_stages)
+        with m.If(moved):
+            m.d.comb += self.below.as_value().eq(late)

@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Out, Signature
 
 from hdl.block import Block, place
 from hdl.numerics import Add
+from hdl.tensor.later import later
 from hdl.tensor.layouts import address_layout, column_token
 from spec.formats import FP32
 from spec.numerics import AddConfig
@@ -22,9 +23,9 @@ class Psum(Block):
     """``psum_banks`` banks, each one read and one write port, and an fp32 adder for each column of the array.
 
     ``token`` announces ``sums``, which follow one cycle later. They are written to the token's address, or added to
-    what lies there, one location each cycle; the result can be read, and accumulated onto, ``accumulate_distance``
-    cycles after its token. Closer accumulation would lose a sum: the sequencer keeps that distance. ``done`` is 1 in
-    the cycle before the last column of a matmul can be read.
+    what lies there (moved bits: joined with it by or), one location each cycle; the result can be read, and accumulated
+    onto, ``accumulate_distance`` cycles after its token. Closer accumulation would lose a sum: the sequencer keeps that
+    distance. ``done`` is 1 in the cycle before the last column of a matmul can be read.
 
     ``reads`` takes one address a cycle; its values are offered at ``data`` in order, the first time one cycle later. A
     bank that is being accumulated onto is not read: ``reads`` waits, accumulation never does. Contents survive reset,
@@ -72,8 +73,13 @@ class Psum(Block):
             following = Signal(column_token(config), name=f"token_{stage}")
             m.d.sync += following.eq(stages[-1])
             stages.append(following)
-        results = self._add(m, platform, stages[1], Array(read_data)[stages[1].address.bank])
+        old = Array(read_data)[stages[1].address.bank]
+        results: Any = self._add(m, platform, stages[1], old)
         written = stages[-1]
+        if config.transpose:
+            kept = Mux(stages[1].accumulate, old, 0)
+            joined = later(m, "joined", (self.sums | kept)[:width], config.add_stages)
+            results = Mux(written.moved, joined, results)
         for index, (write, _) in enumerate(banks):
             m.d.comb += [
                 write.addr.eq(written.address.offset),

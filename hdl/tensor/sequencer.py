@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, Signature
 
 from hdl.block import Block
 from hdl.tensor.layouts import COUNTERS, STATUS, address_layout, request_layout, row_control
-from spec.tensor import OPERAND_CODES, PAIRS, Operation, Status, TensorConfig
+from spec.tensor import OPERAND_CODES, Kind, Operation, Status, TensorConfig, operand_kind
 
 
 class Sequencer(Block):
@@ -54,6 +54,7 @@ class Sequencer(Block):
         self.room = Signal()
         self.verdict = Signal(Status)
         self.select = Signal(self.control.select.shape())
+        self.kind = Signal(Kind)
         self.swap_pending, self.swap_now = Signal(), Signal()
 
         fresh = self._judge(m)
@@ -68,11 +69,11 @@ class Sequencer(Block):
         """The verdict on the instruction offered, and the state it depends on: is there a stationary, is it unused."""
         config, request = self.config, self.requests.payload
         known, exists, fresh = Signal(), Signal(), Signal()
-        paired, paired_stationary = Signal(), Signal()
+        kind_stationary = Signal(Kind)
         with m.Switch(request.format):
             for position, name in enumerate(config.operands):
                 with m.Case(OPERAND_CODES[name]):
-                    m.d.comb += [known.eq(1), self.select.eq(position), paired.eq(name in PAIRS)]
+                    m.d.comb += [known.eq(1), self.select.eq(position), self.kind.eq(operand_kind(name))]
 
         most = Mux(self.loading, config.columns, config.moving_columns)
         inside = (request.bank < config.psum_banks) & (request.offset < config.bank_depth)
@@ -99,14 +100,14 @@ class Sequencer(Block):
             m.d.comb += self.verdict.eq(Status.STATIONARY)
         with m.Elif(~self.loading & request.accumulate & ~self.all_written):
             m.d.comb += self.verdict.eq(Status.UNWRITTEN)
-        with m.Elif(~self.loading & (paired != paired_stationary)):
-            m.d.comb += self.verdict.eq(Status.PACKING)
+        with m.Elif(~self.loading & (self.kind != kind_stationary)):
+            m.d.comb += self.verdict.eq(Status.KIND)
         with m.Else():
             m.d.comb += self.verdict.eq(Status.OK)
 
         with m.If(self.taken & self.loading):
             m.d.sync += [exists.eq(self.verdict == Status.OK), fresh.eq(self.verdict == Status.OK)]
-            m.d.sync += paired_stationary.eq(paired)
+            m.d.sync += kind_stationary.eq(self.kind)
         with m.Elif(self.mark):
             m.d.sync += fresh.eq(0)
         return fresh
@@ -143,7 +144,7 @@ class Sequencer(Block):
         config, request, control = self.config, self.requests.payload, self.control
         active, drop = Signal(name="matmul_active"), Signal(name="matmul_drop")
         left = Signal(config.columns_bits, name="matmul_left")
-        swap, accumulate = Signal(), Signal()
+        swap, accumulate, moved_bits = Signal(), Signal(), Signal()
         address = Signal(range(config.psum_depth))
         select = Signal(control.select.shape(), name="matmul_select")
 
@@ -162,6 +163,7 @@ class Sequencer(Block):
             control.select.eq(select),
             control.column.valid.eq(issued),
             control.column.accumulate.eq(accumulate),
+            control.column.moved.eq(moved_bits),
             control.column.last.eq(last),
             control.column.address.as_value().eq(address),
         ]
@@ -174,6 +176,7 @@ class Sequencer(Block):
                 left.eq(request.columns),
                 swap.eq(fresh & (self.verdict == Status.OK)),
                 accumulate.eq(request.accumulate),
+                moved_bits.eq(self.kind == Kind.BITS),
                 address.eq(self.start.as_value()),
                 select.eq(self.select),
             ]

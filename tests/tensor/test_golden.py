@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from golden.tensor.array import Engine, gemm, matmul, operand_values
-from golden.tensor.gemm import gemm_steps, passes
+from golden.tensor.gemm import gemm_steps, passes, transpose_steps
 from golden.tensor.program import Instruction, timing
 from spec.parameters import ParameterError
 from spec.tensor import FP32_HALVES, Operation, Status, TensorConfig, operand_code
@@ -169,3 +169,20 @@ def test_fp32_halves_add_up_to_the_number_and_its_product_is_closer_than_tf32s()
 def test_fp32_meets_fp32_only() -> None:
     with pytest.raises(ParameterError, match="fp32 is multiplied with fp32 only"):
         passes("fp32", "bf16")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "names"), [(np.uint8, ["bits8"]), (np.uint16, ["bits16"]), (np.uint32, ["bits32_low", "bits32_high"])]
+)
+def test_transpose_keeps_every_bit(dtype: Any, names: list[str]) -> None:
+    codes = np.random.default_rng(10).integers(0, np.iinfo(dtype).max, (6, 4), dtype=dtype, endpoint=True)
+    codes[0, :2] = np.iinfo(dtype).max, 0  # a NaN in every floating-point format
+    result: Any = None
+    for name in names:
+        result = matmul(codes, np.eye(6, dtype=dtype), name, name, result)
+    assert np.array_equal(result, codes.T)
+
+
+def test_a_transpose_takes_one_bank_for_each_tile_and_two_passes_for_words() -> None:
+    config = TensorConfig(transpose=True, formats=("tf32",))
+    assert [len(list(transpose_steps(config, 200, 300, width))) for width in (8, 16, 32)] == [12, 12, 24]

@@ -6,6 +6,7 @@
 """
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golden.tensor.array import FP8_MINUS_ZERO, paired
-from golden.tensor.gemm import Step, group_steps, groups, utilisation
+from golden.tensor.gemm import Step, group_steps, groups, transpose_steps, utilisation
 from golden.tensor.program import Instruction
 from hdl.tensor import TensorEngine
 from spec.formats import FLOATS
@@ -85,6 +86,31 @@ class TensorDriver:
             read_cycles=int(read_cycles),
             utilisation=utilisation(config, k, m, n, int(cycles)),
         )
+
+    def transpose(self, codes: Codes) -> tuple[Codes, int]:
+        """``codes.T`` for elements of 8, 16 or 32 bits ``[P, F]`` of any size, bit by bit, and the cycles it took."""
+        config = self.config
+        result = np.zeros(codes.shape[::-1], codes.dtype)
+        steps = list(transpose_steps(config, codes.shape[0], codes.shape[1], codes.dtype.itemsize * 8))
+        tiles = [list(group) for _, group in itertools.groupby(steps, lambda step: (step.k.start, step.m.start))]
+        cycles = 0
+        for start in range(0, len(tiles), config.psum_banks):
+            batch = tiles[start : start + config.psum_banks]
+            run = self.run([(step.instruction, self._part(step, codes)) for tile in batch for step in tile])
+            cycles += int(run.stamps["status"][-1] - run.stamps["requests"][0] + 1)
+            for tile in batch:
+                end = tile[-1]
+                bits, _, _ = self.read(end.instruction.bank * config.bank_depth + np.arange(len(end.n)))
+                result[end.m.start : end.m.stop, end.k.start : end.k.stop] = bits[: len(end.m)]
+        return result, cycles
+
+    def _part(self, step: Step, codes: Codes) -> Codes:
+        """The data of a load, the identity of a matmul, both with zeros in the rows left over."""
+        loading = step.instruction.operation == Operation.LOAD_STATIONARY
+        part = codes[step.k.start : step.k.stop, step.m.start : step.m.stop] if loading else np.eye(len(step.n))
+        tile = np.zeros((self.config.rows, part.shape[1]), codes.dtype)
+        tile[: len(part)] = part
+        return tile
 
     def run(self, program: Program, **settings: Any) -> Result:
         """Run a program until it gave a status for each instruction; ``settings`` are those of :meth:`Model.run`."""

@@ -11,7 +11,7 @@ from golden.tensor.program import Timing, timing
 from hdl.tensor import TensorEngine
 from hdl.tensor.layouts import STATUS, result_layout
 from spec.formats import FP32
-from spec.tensor import PAIRS, Operation, Status, TensorConfig
+from spec.tensor import BITS, PAIRS, Operation, Status, TensorConfig
 from verif.harness.bench import Bench, Trial
 from verif.harness.coverage import CoverGroup
 from verif.harness.faults import check_notices_late
@@ -163,7 +163,7 @@ def _product(writer: Writer, kind: str, one: str, other: str) -> Program:
 
 
 def _products(checker: Checker) -> None:
-    """Tiles that fill the array, and tiles that do not, for every format; fp32 in four passes, FP8 also in pairs."""
+    """Tiles that fill the array, and tiles that do not, for every format; fp32 in four passes, FP8 in pairs."""
     config, rng = checker.config, checker.trial.rng
     pairs = [name for name in config.operands if name in PAIRS]
     for name in (*config.formats, *pairs):
@@ -174,6 +174,11 @@ def _products(checker: Checker) -> None:
             golden = gemm(config, stationary, moving, name, name)
             board = checker.trial.scoreboard("product", data.ArrayLayout(FP32.width, m), "fp32")
             board.compare(product.bits.T.copy(), golden.T.copy())
+    for width in sorted({BITS[name] for name in config.operands if name in BITS}):
+        dtype = {8: np.uint8, 16: np.uint16, 32: np.uint32}[width]
+        codes = rng.integers(0, 1 << width, (13, 11), dtype=dtype)
+        board = checker.trial.scoreboard("transpose", data.ArrayLayout(32, 13))
+        board.compare(checker.driver.transpose(codes)[0].astype(np.uint32), codes.T.astype(np.uint32))
 
 
 def _reads(checker: Checker) -> None:
@@ -240,6 +245,7 @@ BENCH = Bench(
             5,
             formats=("bf16", "fp8_e4m3", "fp8_e5m2"),
             double_row=True,
+            transpose=True,
             load_columns=2,
             hop_columns=2,
             psum_banks=3,
@@ -250,11 +256,12 @@ BENCH = Bench(
         _config(
             4,
             4,
-            formats=("bf16", "tf32", "fp32", "fp8_e4m3"),
+            formats=("bf16", "tf32", "fp32"),
             load_columns=1,
             hop_columns=1,
             psum_banks=2,
             psum_bank_bytes=64,
+            transpose=True,
             add_stages=3,
             queue_depth=3,
             whole_psum=True,

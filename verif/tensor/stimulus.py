@@ -9,14 +9,17 @@ from numpy.typing import NDArray
 from golden.tensor.program import Instruction, Judge
 from spec.formats import FLOATS, FP32, FloatFormat
 from spec.tensor import (
+    BITS,
     FP32_HALVES,
     OPERAND_CODE_BITS,
     OPERAND_CODES,
     PAIRS,
+    Kind,
     Operation,
     Status,
     TensorConfig,
     operand_code,
+    operand_kind,
 )
 
 Codes = NDArray[np.unsignedinteger]
@@ -31,6 +34,10 @@ def operands(rng: np.random.Generator, name: str, shape: tuple[int, int], kind: 
     if name in PAIRS:
         first, second = (operands(rng, PAIRS[name], shape, kind).astype(np.uint16) for _ in range(2))
         return (first | second << 8).astype(np.uint16)
+    if name in BITS:
+        codes = rng.integers(0, 1 << BITS[name], shape)
+        dtype = {8: np.uint8, 16: np.uint16, 32: np.uint32}[BITS[name]]
+        return np.where(rng.random(shape) < 0.5, 0, codes).astype(dtype)
     entry = FP32 if name in FP32_HALVES else FLOATS[name]
     codes = rng.integers(0, 1 << entry.width, shape)
     field_mask = (1 << entry.exponent_bits) - 1 << entry.mantissa_bits
@@ -62,12 +69,12 @@ class Writer:
 
     def __init__(self, config: TensorConfig, rng: np.random.Generator) -> None:
         self.config, self.rng = config, rng
-        self.paired = False
+        self.kind = Kind.NUMBER
 
     def load(self, columns: int | None = None, kind: str = "any", name: str | None = None) -> tuple[Instruction, Codes]:
         """A load with random operands."""
         name = str(self.rng.choice(self.config.operands)) if name is None else name
-        self.paired = name in PAIRS
+        self.kind = operand_kind(name)
         columns = self.config.columns if columns is None else columns
         instruction = Instruction(operation=Operation.LOAD_STATIONARY, format=operand_code(name), columns=columns)
         return instruction, operands(self.rng, name, (self.config.rows, columns), kind)
@@ -75,9 +82,9 @@ class Writer:
     def matmul(
         self, columns: int, address: int, *, accumulate: bool = False, kind: str = "any", name: str | None = None
     ) -> tuple[Instruction, Codes]:
-        """A matmul with random operands, packed as the last load's are."""
+        """A matmul with random operands, of the last load's kind."""
         if name is None:
-            name = str(self.rng.choice([one for one in self.config.operands if (one in PAIRS) == self.paired]))
+            name = str(self.rng.choice([one for one in self.config.operands if operand_kind(one) == self.kind]))
         bank, offset = divmod(address, self.config.bank_depth)
         instruction = Instruction(
             operation=Operation.MATMUL,
@@ -105,8 +112,8 @@ class Writer:
         program: Program = []
         for index in range(pairs):
             address = index % banks * self.config.bank_depth
-            matmul = self.matmul(columns, address, accumulate=index >= banks, kind=kind)
-            program += [self.load(kind=kind), matmul]
+            load = self.load(kind=kind)
+            program += [load, self.matmul(columns, address, accumulate=index >= banks, kind=kind)]
         return program
 
     def _legal(self, judge: Judge) -> tuple[Instruction, Codes]:
