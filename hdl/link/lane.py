@@ -53,6 +53,10 @@ class Lane(Block):
             },
         )
         self.route = Route(config)
+        self.unread, self.copied = (Signal(range(config.depth + 1), name=name) for name in ("unread", "copied"))
+        """Flits not yet read in this copy, and those kept for a further copy: together all that is stored."""
+        self.active, self.todo = Signal(name="active"), Signal(config.ports, name="todo")
+        """Whether a packet has a port and a lane, and the ports of a multicast that are still to be served."""
 
     def elaborate(self, platform: Any) -> Module:
         """The buffer, the packet's state, the request."""
@@ -60,8 +64,8 @@ class Lane(Block):
         present, final = Signal(), Signal()
         self._buffer(m, present, final)
 
-        active, port, lane = Signal(), Signal(self.config.ports), Signal(self.config.lanes)
-        todo, rest = Signal(self.config.ports), Signal(self.config.ports)
+        active, port, lane = self.active, Signal(self.config.ports), Signal(self.config.lanes)
+        todo, rest = self.todo, Signal(self.config.ports)
         waited = Signal()
         fresh = Signal()
         header = data.View(header_layout(self.config), self.flit.data[: self.config.header_bits])
@@ -98,7 +102,7 @@ class Lane(Block):
         m.submodules.rows = rows
         write, read = rows.write_port(), rows.read_port(domain="comb")
         put, begin, at = (Signal(range(depth), name=name) for name in ("put", "begin", "at"))
-        unread, copied = (Signal(range(depth + 1), name=name) for name in ("unread", "copied"))
+        unread, copied = self.unread, self.copied
         m.d.comb += [
             write.en.eq(self.write),
             write.addr.eq(put),

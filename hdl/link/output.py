@@ -46,6 +46,12 @@ class Output(Block):
             },
         )
 
+        self.credits = [
+            Signal(range(router.depth + 1), init=router.depth, name=f"credit_{n}") for n in range(router.lanes)
+        ]
+        self.behind, self.hold = Signal(inputs, init=-1), Signal(inputs)
+        """State that proofs relate to that of the far end: credits of each lane, and whose turn it is."""
+
     def elaborate(self, platform: Any) -> Module:
         """Choose, switch, account."""
         m = Module()
@@ -59,7 +65,7 @@ class Output(Block):
 
         wanted = Signal(router.lanes)
         m.d.comb += wanted.eq(reduce(or_, (Mux(bit, self.use[index], 0) for index, bit in enumerate(self.grant))))
-        credits = [Signal(range(router.depth + 1), init=router.depth, name=f"credit_{n}") for n in range(router.lanes)]
+        credits = self.credits
         taken = Signal(router.lanes)
         for lane in range(router.lanes):
             beaten = [
@@ -106,7 +112,7 @@ class Output(Block):
     def _arbitrate(self, m: Module, flit: Any) -> None:
         """The holder first, else round robin: ``behind`` masks the lanes after the last one that got a new turn."""
         inputs = len(self.ask)
-        hold, behind = Signal(inputs), Signal(inputs, init=-1)
+        hold, behind = self.hold, self.behind
         masked, turn = Signal(inputs), Signal(inputs)
         kept = Signal()
         m.d.comb += [

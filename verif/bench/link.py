@@ -24,7 +24,7 @@ from spec.results import Record
 from spec.topology import Kind, Torus
 from verif.harness.model import Model
 from verif.harness.packing import to_words
-from verif.link.curves import Peer, Point, bound, peers, point, saturation
+from verif.link.curves import Peer, Point, bound, peers, point, port_bound, saturation
 from verif.link.layer import flips
 from verif.link.replay import fabric_model, replay
 from verif.link.switch import wait
@@ -91,10 +91,11 @@ def _row(peer: Peer) -> list[Record]:
     """One row of the reference: zero load, saturation at the peer's latency and at our own, what RTL accepts there."""
     config = peer.config()
     measure = _measure(config, peer.pattern, peer.flits)
-    zero = point(config, peer.pattern, 0.01, peer.flits, cycles=CYCLES[2]).latency
+    zero = point(config, peer.pattern, 0.002, peer.flits, cycles=5 * CYCLES[2]).latency
     theirs, ours = 3 * peer.zero_load, 3 * zero
-    load = saturation(measure, theirs)
-    own = saturation(measure, ours)
+    high = port_bound(config.torus, peer.pattern)
+    load = saturation(measure, theirs, high=high)
+    own = saturation(measure, ours, high=high)
     unit, half = "flits/chip/cycle", peer.zero_load / 2
     note = f"BookSim 2: {peer.saturation}; links and ports allow {bound(config.torus, peer.pattern):.4f}"
     budget = f"{note}; in {ours:.0f} cycles, not {theirs:.0f}"

@@ -13,6 +13,7 @@ from spec.parameters import lookup
 from spec.results import Record, write
 from verif.formal.engines import scalar_credit, vector_credit
 from verif.formal.fifo import FifoProperties
+from verif.formal.link import LINK, CreditProperties, ReplayProperties, TurnProperties
 from verif.harness.formal import Proof, Verdict
 
 
@@ -24,6 +25,10 @@ PROOFS: list[Proof] = [
     *(Proof(f"fifo of {depth}: nothing lost, nothing twice", partial(_fifo, depth)) for depth in (1, 2, 3, 5, 8)),
     Proof("fifo of 3: fills and drains", partial(_fifo, 3), mode="cover", depth=12),
     Proof("scalar control: rows under way never exceed the queue", scalar_credit, depth=3),
+    Proof("router: credits are neither lost nor doubled, no lane overflows", CreditProperties),
+    Proof("router: somebody is served, and everybody's turn comes", TurnProperties),
+    Proof("link: nothing lost, doubled or reordered", partial(ReplayProperties, LINK), mode="bmc", depth=12),
+    Proof("link: recovers from damage", partial(ReplayProperties, LINK), mode="cover", depth=16),
     Proof("vector control: rows under way never exceed the queue", vector_credit, depth=3),
 ]
 

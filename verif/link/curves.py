@@ -129,8 +129,13 @@ def shares(torus: Torus, pattern: str) -> Callable[[int], Mapping[int, float]]:
     return lambda source: {int(targets[source]): 1.0}
 
 
-def bound(torus: Torus, pattern: str) -> float:
-    """Load at which the busiest link (dimension order, ties split) or ejection port is always busy; at most 1."""
+def port_bound(torus: Torus, pattern: str) -> float:
+    """Load at which the busiest ejection port is always busy, at most 1: no routing gets past it."""
     pick = shares(torus, pattern)
     ejected = [sum(pick(source).get(node, 0.0) for source in range(torus.nodes)) for node in range(torus.nodes)]
-    return min(1.0, 1 / max(max(ejected), *torus.channel_loads(pick)))
+    return min(1.0, 1 / max(ejected))
+
+
+def bound(torus: Torus, pattern: str) -> float:
+    """Load at which the busiest link is always busy under dimension order with ties split evenly, or a port is."""
+    return min(port_bound(torus, pattern), 1 / max(torus.channel_loads(shares(torus, pattern))))
