@@ -124,39 +124,45 @@ def sweep(
     return [known[point.key] for point in dict.fromkeys(points) if point.key in known], lost
 
 
-def on_cores(workers: int | None = None, work: Callable[[Point], dict[str, Any]] = evaluate) -> Submit:
-    """Workers on this machine, one a core. When one dies, what it took along is done again, each point by itself."""
-
-    def together(points: Sequence[Point], count: int | None) -> Iterator[tuple[Point, dict[str, Any] | None]]:
-        context = multiprocessing.get_context("spawn")  # threads of a parent do not survive a fork
-        with concurrent.futures.ProcessPoolExecutor(count, mp_context=context) as pool:
-            futures = {pool.submit(work, point): point for point in points}
-            for future in concurrent.futures.as_completed(futures):
-                lost = isinstance(future.exception(), BrokenProcessPool)
-                yield futures[future], None if lost else future.result()
+def _patient(together: Submit) -> Submit:
+    """All points at once, then those that were lost once more, one by one: whom a dying worker took along is innocent."""
 
     def submit(points: Sequence[Point]) -> Iterator[tuple[Point, dict[str, Any] | None]]:
         again = []
-        for point, outcome in together(points, workers):
+        for point, outcome in together(points):
             if outcome is None:
                 again.append(point)
             else:
                 yield point, outcome
         for point in again:
-            yield from together([point], 1)
+            yield from together([point])
 
     return submit
+
+
+def on_cores(workers: int | None = None, work: Callable[[Point], dict[str, Any]] = evaluate) -> Submit:
+    """Workers on this machine, one a core."""
+
+    def together(points: Sequence[Point]) -> Iterator[tuple[Point, dict[str, Any] | None]]:
+        context = multiprocessing.get_context("spawn")  # threads of a parent do not survive a fork
+        with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as pool:
+            futures = {pool.submit(work, point): point for point in points}
+            for future in concurrent.futures.as_completed(futures):
+                lost = isinstance(future.exception(), BrokenProcessPool)
+                yield futures[future], None if lost else future.result()
+
+    return _patient(together)
 
 
 def on_dask(client: Any, work: Callable[[Point], dict[str, Any]] = evaluate) -> Submit:
     """Workers of a Dask cluster (a ``distributed.Client``); the package must be importable there."""
 
-    def submit(points: Sequence[Point]) -> Iterator[tuple[Point, dict[str, Any] | None]]:
+    def together(points: Sequence[Point]) -> Iterator[tuple[Point, dict[str, Any] | None]]:
         import distributed
 
         futures = {client.submit(work, point, pure=False): point for point in points}
         for future in distributed.as_completed(list(futures)):
-            lost = isinstance(future.exception(), distributed.KilledWorker) or future.cancelled()
+            lost = future.cancelled() or isinstance(future.exception(), distributed.KilledWorker)
             yield futures[future], None if lost else future.result()
 
-    return submit
+    return _patient(together)

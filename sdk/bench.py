@@ -13,6 +13,8 @@ from spec.results import Record
 BENCHES: dict[str, str] = {
     "checkout": "verif.bench.checkout:bench_checkout",
     "scale": "scale.bench:bench_scale",
+    "sweep": "scale.bench:bench_sweep",
+    "element": "verif.bench.element:bench_element",
     "emit": "verif.bench.emit:bench_emit",
     "link": "verif.bench.link:bench_link",
     "simulators": "verif.bench.simulators:bench_simulators",

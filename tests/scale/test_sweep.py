@@ -96,10 +96,12 @@ def test_processes_give_what_this_process_gives(tmp_path: Path) -> None:
 
 @pytest.mark.long
 def test_a_dask_cluster_that_loses_a_worker_finishes_the_rest(tmp_path: Path) -> None:
+    import dask
     import distributed
 
     with (
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None) as cluster,
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
         outcomes, lost = sweep(POINTS, tmp_path / "sweep.jsonl", on_dask(client, _dies))
