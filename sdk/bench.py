@@ -16,6 +16,7 @@ BENCHES: dict[str, str] = {
     "sweep": "scale.bench:bench_sweep",
     "element": "verif.bench.element:bench_element",
     "emit": "verif.bench.emit:bench_emit",
+    "fullsize": "verif.bench.fullsize:bench_fullsize",
     "link": "verif.bench.link:bench_link",
     "simulators": "verif.bench.simulators:bench_simulators",
     "tensor": "verif.bench.tensor:bench_tensor",

@@ -111,8 +111,8 @@ class TensorConfig(Parameters):
         doc="stationary columns loaded a cycle",
         source="aws-neuron-sdk, trainium_inferentia2_arch: a load costs a quarter of a matmul of the same size",
     )
-    multiply_stages: int = parameter(1, unit="cycles", low=1, high=4, doc="pipeline registers of the exact product")
-    add_stages: int = parameter(2, unit="cycles", low=1, high=6, doc="pipeline registers of the add, the skew of a row")
+    multiply_stages: int = parameter(2, unit="cycles", low=1, high=4, doc="pipeline registers of the exact product")
+    add_stages: int = parameter(3, unit="cycles", low=1, high=6, doc="pipeline registers of the add, the skew of a row")
     psum_banks: int = parameter(
         8,
         unit="banks",

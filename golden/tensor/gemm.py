@@ -120,6 +120,11 @@ def gemm_cycles(config: TensorConfig, k: int, m: int, n: int, name: str = "") ->
     return timing(config, (step.instruction for step in steps))[-1].done + 1
 
 
+def best_cycles(config: TensorConfig, k: int, m: int, n: int) -> int:
+    """The smaller of both ways to compute a product: either operand can be the stationary, the other moves."""
+    return min(gemm_cycles(config, k, m, n), gemm_cycles(config, k, n, m))
+
+
 def utilisation(config: TensorConfig, k: int, m: int, n: int, cycles: int) -> float:
     """Useful products over what all elements could have done in ``cycles``."""
     return k * m * n / (config.rows * config.columns * cycles)
