@@ -52,7 +52,7 @@ class Alu(Block):
         simple = Signal(32)
         self._compare(m, platform, simple)
         self._raw(m, simple)
-        operation = delay(m, self.operation, stages, "operation")
+        operation = delay(m, self.operation, stages, "chosen")
         m.d.comb += self.result.eq(delay(m, simple, stages, "simple"))
         with m.Switch(operation):
             with m.Case(CODE["add"], CODE["subtract"]):
