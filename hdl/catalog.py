@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from hdl.block import Block
 from hdl.fifo import Fifo
+from hdl.hbm.scheduler import HbmScheduler
 from hdl.link.link import LinkEnd
 from hdl.link.router import Router
 from hdl.link.switch import Switch
@@ -17,6 +18,7 @@ from hdl.tensor.array import Array
 from hdl.tensor.engine import TensorEngine
 from hdl.vector.engine import VectorEngine
 from spec.fifo import FifoConfig
+from spec.hbm_controller import controller_of
 from spec.link import LinkConfig, RouterConfig, SwitchConfig
 from spec.machine import MachineConfig
 from spec.numerics import (
@@ -39,6 +41,7 @@ BLOCKS: dict[str, Callable[[MachineConfig], Block]] = {
     "link.link": lambda _: LinkEnd(LinkConfig()),
     "link.router": lambda _: Router(RouterConfig(torus=Torus(sizes=(4, 4)))),
     "link.switch": lambda _: Switch(SwitchConfig()),
+    "hbm.scheduler": lambda machine: HbmScheduler(controller_of(machine.chip)),
     "numerics.add": lambda _: Add(AddConfig()),
     "numerics.cast": lambda _: Cast(CastConfig(sources=("fp32",), targets=OPERANDS)),
     "numerics.compare": lambda _: Compare(CompareConfig()),

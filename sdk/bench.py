@@ -12,6 +12,7 @@ from spec.results import Record
 
 BENCHES: dict[str, str] = {
     "checkout": "verif.bench.checkout:bench_checkout",
+    "hbm": "verif.bench.hbm:bench_hbm",
     "scale": "scale.bench:bench_scale",
     "sweep": "scale.bench:bench_sweep",
     "element": "verif.bench.element:bench_element",

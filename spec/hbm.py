@@ -1,7 +1,7 @@
 """High-bandwidth memory: what the standard demands, how a channel is laid out, and what our controller may choose.
 
-Times are in command clocks (CK) of the set's ``ck_ps``. One access moves 32 B of one pseudo channel and occupies its data
-bus for two CK in every generation here (HBM2E: burst 4 on 64 bits; HBM3 and HBM3E: burst 8 on 32 bits), so the
+Times are in command clocks (CK) of the set's ``ck_ps``. One access moves 32 B of one pseudo channel and occupies its
+data bus for two CK in every generation here (HBM2E: burst 4 on 64 bits; HBM3 and HBM3E: burst 8 on 32 bits), so the
 controller's cycle, called a *slot*, is two CK: one column command of each pseudo channel a slot fills both data buses.
 """
 
@@ -174,3 +174,7 @@ class HbmGeometry(Parameters):
     def address_bits(self) -> int:
         """Bits of a byte address within the channel."""
         return (self.channel_bytes - 1).bit_length()
+
+
+HBM3_CHANNEL = HbmGeometry()
+"""1 GiB: 16 Gbit dies, eight high, 32 banks a pseudo channel."""

@@ -19,7 +19,8 @@ and PRE in odd slots.
 import dataclasses
 import functools
 
-from spec.hbm import ACCESS_BYTES, HBM3_6400, LINE_BYTES, SLOT_CK, HbmGeometry, HbmTiming
+from spec.hbm import ACCESS_BYTES, HBM3_6400, HBM3_CHANNEL, LINE_BYTES, SLOT_CK, TIMINGS, HbmGeometry, HbmTiming
+from spec.machine import ChipConfig
 from spec.parameters import ParameterError, Parameters, parameter, refuse
 
 HALF = 2
@@ -111,11 +112,11 @@ class HbmMap:
 
     Low to high the address holds: byte and access of the line, line of the granule, pseudo channel, lowest group bit,
     the other column bits, the other group bits, bank, stack id, row. With ``hashed``, the address bits that select
-    (pseudo channel, group, bank, stack id) and the row bits form a polynomial over GF(2). The pseudo channel is its parity,
-    the bank its remainder modulo a primitive polynomial of degree log2(banks). Of its coefficients any log2(banks) in a row
-    reach all banks, as multiplication by x is invertible; one more reaches all banks of both pseudo channels, as the only
-    dependence among their remainders is the primitive polynomial itself, whose weight is odd. So every power-of-two
-    stride walks through all banks of both pseudo channels, and the map is one to one.
+    (pseudo channel, group, bank, stack id) and the row bits form a polynomial over GF(2). The pseudo channel is its
+    parity, the bank its remainder modulo a primitive polynomial of degree log2(banks). Of its coefficients any
+    log2(banks) in a row reach all banks, as multiplication by x is invertible; one more reaches all banks of both
+    pseudo channels, as the only dependence among their remainders is the primitive polynomial itself, whose weight is
+    odd. So every power-of-two stride walks through all banks of both pseudo channels, and the map is one to one.
     """
 
     geometry: HbmGeometry
@@ -148,7 +149,10 @@ class HbmMap:
         # Neighbours first: a bank group, where one toggles in each granule, then banks, then the stack id.
         early = coded[: count["pc"]] if self.hashed and count["bank"] else []
         coded = coded[len(early) :]
-        group, bank = coded[: count["group"]], early + coded[count["group"] : total - count["pc"] - count["sid"] - len(early)]
+        group, bank = (
+            coded[: count["group"]],
+            early + coded[count["group"] : total - count["pc"] - count["sid"] - len(early)],
+        )
         sid = coded[len(coded) - count["sid"] :]
         return {
             "pseudo_channel": tuple(pc),
@@ -191,15 +195,21 @@ class HbmControllerConfig(Parameters):
     """One pseudo channel's controller. Depths count lines (64 B, two accesses)."""
 
     timing: HbmTiming = HBM3_6400
-    geometry: HbmGeometry = HbmGeometry()
+    geometry: HbmGeometry = HBM3_CHANNEL
     read_lines: int = parameter(64, unit="lines", low=2, high=64, doc="reorder window of reads")
     write_lines: int = parameter(128, unit="lines", low=2, high=256, doc="write buffer")
     high_water: int = parameter(124, unit="lines", low=1, high=256, doc="writes that start a write batch")
     low_water: int = parameter(16, unit="lines", low=0, high=255, doc="writes left when a write batch ends")
-    prepare: int = parameter(12, unit="lines", low=0, high=256, doc="distance to a batch's end at which rows of the next open")
+    prepare: int = parameter(
+        12, unit="lines", low=0, high=256, doc="distance to a batch's end at which rows of the next open"
+    )
     idle_slots: int = parameter(16, unit="slots", low=1, high=255, doc="slots without reads after which writes drain")
-    age_limit: int = parameter(512, unit="slots", low=16, high=1 << 15, doc="wait of the oldest read before it goes first")
-    refresh_ahead: int = parameter(32, unit="REFpb", low=0, high=256, doc="refreshes that may be done before they are due")
+    age_limit: int = parameter(
+        512, unit="slots", low=16, high=1 << 15, doc="wait of the oldest read before it goes first"
+    )
+    refresh_ahead: int = parameter(
+        32, unit="REFpb", low=0, high=256, doc="refreshes that may be done before they are due"
+    )
     refresh_urgent: int = parameter(32, unit="REFpb", low=1, high=256, doc="refreshes owed at which demand gives way")
     hashed: bool = parameter(True, choices=(False, True), doc="fold all address bits into the bank (HbmMap)")
     in_order: bool = parameter(False, choices=(False, True), doc="True: accesses in order of arrival, no reordering")
@@ -215,7 +225,9 @@ class HbmControllerConfig(Parameters):
         t = self.timing
         for field, limit in (("t_ccd_s", SLOT_CK), ("t_ppd", 2 * SLOT_CK)):
             if getattr(t, field) > limit:
-                raise refuse(name, f"timing.{field}", getattr(t, field), f"at most {limit}, as the calendar has it", "CK")
+                raise refuse(
+                    name, f"timing.{field}", getattr(t, field), f"at most {limit}, as the calendar has it", "CK"
+                )
         if self.geometry.all_banks < 4:
             raise ParameterError(f"{name}.geometry: legal is four or more banks of a pseudo channel")
 
@@ -228,3 +240,23 @@ class HbmControllerConfig(Parameters):
     def map(self) -> HbmMap:
         """The address map."""
         return HbmMap(self.geometry, self.hashed)
+
+
+CHANNELS = 16
+"""Channels of one stack (JESD238)."""
+
+SMALL_CHANNEL = HbmGeometry(sids=2, groups=2, banks=2, rows=16, columns=8)
+"""64 KiB a channel: every kind of neighbour (group, bank, stack id) twice, for machines small enough to simulate."""
+
+
+def controller_of(chip: ChipConfig) -> HbmControllerConfig:
+    """The controller of a chip's memory: the slowest set with its bandwidth; small windows for a small memory."""
+    needed = chip.hbm_tbytes * 1000 / (chip.hbm_stacks * CHANNELS * HBM3_CHANNEL.pseudo_channels)
+    enough = [t for t in TIMINGS.values() if t.pseudo_channel_gbytes >= 0.98 * needed]
+    fastest = max(TIMINGS.values(), key=lambda t: t.pseudo_channel_gbytes)
+    chosen = min(enough, key=lambda t: t.pseudo_channel_gbytes, default=fastest)
+    if chip.hbm_stack_gib * (1 << 30) / CHANNELS >= HBM3_CHANNEL.channel_bytes:
+        return HbmControllerConfig(timing=chosen)
+    return HbmControllerConfig(
+        timing=chosen, geometry=SMALL_CHANNEL, read_lines=4, write_lines=8, high_water=7, low_water=1, prepare=2
+    )

@@ -3,6 +3,7 @@
 from spec.parameters import lookup
 from verif import fifo
 from verif.harness.bench import Bench
+from verif.hbm import scheduler as hbm_scheduler
 from verif.link import layer as link_layer
 from verif.link import router as link_router
 from verif.link import switch as link_switch
@@ -15,6 +16,7 @@ from verif.vector import engine as vector_engine
 BENCHES: list[Bench] = [
     digits.BENCH,
     fifo.BENCH,
+    hbm_scheduler.BENCH,
     link_layer.BENCH,
     link_router.BENCH,
     link_switch.BENCH,

@@ -5,9 +5,9 @@ Each is a lower bound on the slots a pseudo channel needs; the utilisation bound
 *Balance*: every access takes a slot of its own pseudo channel.
 
 *Activation*: four ACT a tFAW. Cut the trace into blocks longer than all windows together; each (block, bank, row) that
-occurs needs an ACT. One ACT may serve two blocks only if they follow each other, or if no other row of the bank is forced
-in between: a line in the middle of a block, further from both its ends than the windows hold, is sent after all lines of
-the block before and before all lines of the block after. The best of several block lengths counts.
+occurs needs an ACT. One ACT may serve two blocks only if they follow each other, or if no other row of the bank is
+forced in between: a line in the middle of a block, further from both its ends than the windows hold, is sent after all
+lines of the block before and before all lines of the block after. The best of several block lengths counts.
 
 *Row cycle*: a bank's own ACTs are tRC apart, counted in the same way, and its refreshes take tRFCpb each tREFI.
 
@@ -79,7 +79,8 @@ def bound(config: HbmControllerConfig, addresses: Ints, writes: Ints) -> Bound:
             max(0, activations.max(initial=0) - 1) * t.t_rc / SLOT_CK / away,
             data + trips * lost,
         )
-    return Bound(*limits.max(axis=0).tolist(), LINE_ACCESSES * len(lines), channels)
+    balance, activation, row_cycle, turnaround = limits.max(axis=0).tolist()
+    return Bound(balance, activation, row_cycle, turnaround, LINE_ACCESSES * len(lines), channels)
 
 
 def _activations(config: HbmControllerConfig, lines: Ints) -> Ints:

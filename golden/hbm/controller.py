@@ -1,21 +1,23 @@
-"""Cycle-exact time model of the HBM controller: the same command in the same slot as ``hdl.hbm.controller``.
+"""Cycle-exact time model of the HBM controller: the same command in the same slot as ``hdl.hbm.scheduler``.
 
-``replay`` runs lines through one channel (its pseudo channels side by side, lines handed over in order, head of line) and
-returns every command. The policy, slot by slot, every decision taken on the state at the start of the slot; *batch* is the
-direction (reads or writes) that owns the column bus, and both windows keep their lines in order of arrival:
+``replay`` runs lines through one channel (its pseudo channels side by side, lines handed over in order, head of line)
+and returns every command. The policy, slot by slot, every decision taken on the state at the start of the slot;
+*batch* is the direction (reads or writes) that owns the column bus, and both windows keep their lines in order of
+arrival:
 
 *Column* (every slot). The oldest line of the batch whose row is open and whose timers have run out; lower column first.
 
-*ACT* (even slots). A refresh that is urgent and ready; else the oldest line of the batch whose bank is closed; else, when
-the batch is about to end, the oldest such line of the other direction whose bank no line of the batch wants; else a
-refresh that is aimed and ready.
+*ACT* (even slots). A refresh that is urgent and ready; else the oldest line of the batch whose bank is closed; else,
+when the batch is about to end, the oldest such line of the other direction whose bank no line of the batch wants; else
+a refresh that is aimed and ready.
 
-*PRE* (odd slots). The oldest line of the batch that finds another row open which no line of the batch hits; else the same
-for the other direction under the rule above; else the bank a refresh is aimed at; else the first open bank no line wants.
+*PRE* (odd slots). The oldest line of the batch that finds another row open which no line of the batch hits; else the
+same for the other direction under the rule above; else the bank a refresh is aimed at; else the first open bank no
+line wants.
 
-*Batch*. A write batch begins at ``high_water`` writes; at half the buffer, if no read hits an open row or the other pseudo
-channel writes (a requester in order would wait for one of the two anyway); after ``idle_slots`` without reads; or when the
-next request must wait for a pending write. It ends at ``low_water`` once reads wait.
+*Batch*. A write batch begins at ``high_water`` writes; at half the buffer, if no read hits an open row or the other
+pseudo channel writes (a requester in order would wait for one of the two anyway); after ``idle_slots`` without reads;
+or when the next request must wait for a pending write. It ends at ``low_water`` once reads wait.
 
 *Refresh*. One REFpb is owed each tREFI / banks. A bank that a column command has just left is the least likely to be
 wanted soon: refreshes are aimed there, up to ``refresh_ahead`` early. Otherwise the first bank without demand is taken
@@ -96,7 +98,7 @@ class _State(NamedTuple):
     """One pseudo channel. Timers hold the first slot at which the command is legal."""
 
     window: Ints  # direction, position, field
-    count: Ints  # direction: lines held
+    held: Ints  # direction: lines
     wants: Ints  # direction, bank: lines held
     hits: Ints  # direction, bank: lines held whose row is open
     row: Ints  # bank: open row, -1 closed
@@ -113,8 +115,8 @@ class _State(NamedTuple):
 
 
 REG, MODE, IDLE, AGE, ACT_ALL, REF_ALL, FAW_AT, OWED, DUE, AIM, SCALARS = range(11)
-"""Index into ``_State.v``: register line or -1, batch, slots without reads, age of the oldest read, timers of all banks,
-slot of ``faw`` next used, refreshes owed, CK times banks since the last one fell due, bank aimed at or -1."""
+"""Index into ``_State.v``: register line or -1, batch, slots without reads, age of the oldest read, timers of all
+banks, slot of ``faw`` next used, refreshes owed, CK times banks since the last one fell due, bank aimed at or -1."""
 
 
 @numba.njit(cache=True)
@@ -125,10 +127,10 @@ def _new(c):  # type: ignore[no-untyped-def]  # compiled: numba infers the types
     v[AIM] = -1
     depth = max(c.read_lines, c.write_lines)
 
-    def zeros(n):  # type: ignore[no-untyped-def]
+    def zeros(n: int) -> Ints:
         return np.zeros(n, np.int64)
 
-    def pair(n):  # type: ignore[no-untyped-def]
+    def pair(n: int) -> Ints:
         return np.zeros((2, n), np.int64)
 
     return _State(
@@ -143,7 +145,7 @@ def _column(c, t, s, batch, urgent, kept):  # type: ignore[no-untyped-def]
     """Position of the line whose access goes out, or -1. ``kept``: bank that an urgent refresh keeps free, or -1."""
     if s < t.col_all[batch] or t.hits[batch].sum() == 0:
         return -1
-    for i in range(t.count[batch]):
+    for i in range(t.held[batch]):
         b = t.window[batch, i, BANK]
         g = b // c.banks_in_group
         if (
@@ -160,26 +162,26 @@ def _column(c, t, s, batch, urgent, kept):  # type: ignore[no-untyped-def]
 def _row(c, t, s, even, batch, urgent, must):  # type: ignore[no-untyped-def]
     """Kind (or -1), bank and row of the row command."""
     v = t.v
-    reads, writes = t.count[READ], t.count[WRITE]
-    if batch == WRITE:
-        ending = writes <= c.low_water + c.prepare and reads > 0
-    else:
-        ending = writes + c.prepare >= c.high_water
+    reads, writes = t.held[READ], t.held[WRITE]
+    few, many = writes <= c.low_water + c.prepare, writes + c.prepare >= c.high_water
+    ending = few and reads > 0 if batch == WRITE else many
     aim = v[AIM]
     ready = aim >= 0 and even and t.row[aim] < 0 and s >= t.act_bank[aim] and s >= v[REF_ALL]
     blocked = even and (s < v[ACT_ALL] or s < t.faw[v[FAW_AT]] or (ready and must))
     for turn in range(0 if blocked else 2 if ending else 1):
         d = batch if turn == 0 else 1 - batch
-        for i in range(t.count[d]):
+        for i in range(t.held[d]):
             b = t.window[d, i, BANK]
             first = urgent and i == 0 and d == READ
             if turn == 0 or t.wants[batch, b] == 0:
                 if even:
                     if t.row[b] < 0 and b != aim and s >= t.act_bank[b] and s >= t.act_group[b // c.banks_in_group]:
                         return ACT, b, t.window[d, i, ROW]
-                elif t.row[b] >= 0 and t.row[b] != t.window[d, i, ROW] and s >= t.pre_bank[b]:
-                    if t.hits[d, b] == 0 or first:
-                        return PRE, b, 0
+                elif (
+                    t.row[b] >= 0 and t.row[b] != t.window[d, i, ROW] and s >= t.pre_bank[b]
+                    and (t.hits[d, b] == 0 or first)
+                ):  # fmt: skip
+                    return PRE, b, 0
             if c.in_order or first:
                 break
     if ready:
@@ -231,23 +233,26 @@ def _intake(c, t, lines):  # type: ignore[no-untyped-def]
     same = np.zeros(2, np.bool_)
     for other in range(2):
         if t.wants[other, b] > 0 and (other == WRITE or d == WRITE):
-            for i in range(t.count[other]):
+            for i in range(t.held[other]):
                 w = t.window[other, i]
                 if w[BANK] == b and w[ROW] == row and w[COLUMN] == column:
                     same[other] = True
-    turn = c.in_order and t.count[1 - d] > 0
+    turn = c.in_order and t.held[1 - d] > 0
     flush = same[WRITE] or (turn and d == READ)
-    room = t.count[d] < (c.write_lines if d == WRITE else c.read_lines)
+    room = t.held[d] < (c.write_lines if d == WRITE else c.read_lines)
     return room and not turn and not same[READ] and not same[WRITE], flush
 
 
 @numba.njit(cache=True)
 def _slot(c, t, s, p, partner, lines, log, logged, accepted, finished):  # type: ignore[no-untyped-def]
-    """One slot of pseudo channel ``p``; ``partner`` is the batch of the other one. Returns the length of the log and how many lines finished."""
+    """One slot of pseudo channel ``p``; ``partner`` is the batch of the other one.
+
+    Returns the length of the log and how many lines finished.
+    """
     v = t.v
     batch = v[MODE]
     even = (s + p) % 2 == 0
-    reads, writes = t.count[READ], t.count[WRITE]
+    reads, writes = t.held[READ], t.held[WRITE]
     urgent = reads > 0 and v[AGE] >= c.age_limit
     no_hits = t.hits[READ].sum() == 0
     must = v[OWED] >= c.refresh_urgent
@@ -279,8 +284,8 @@ def _slot(c, t, s, p, partner, lines, log, logged, accepted, finished):  # type:
             gone = pick
             t.wants[batch, b] -= 1
             t.hits[batch, b] -= 1
-            t.count[batch] -= 1
-            for i in range(pick, t.count[batch]):
+            t.held[batch] -= 1
+            for i in range(pick, t.held[batch]):
                 t.window[batch, i] = t.window[batch, i + 1]
     if kind >= 0:
         log[logged, 0], log[logged, 1], log[logged, 2], log[logged, 3], log[logged, 4] = s, p, kind, bank, row
@@ -298,7 +303,7 @@ def _slot(c, t, s, p, partner, lines, log, logged, accepted, finished):  # type:
         t.faw[v[FAW_AT]] = s + c.faw
         v[FAW_AT] = (v[FAW_AT] + 1) % 4
         for d in range(2):
-            for i in range(t.count[d]):
+            for i in range(t.held[d]):
                 t.hits[d, bank] += t.window[d, i, BANK] == bank and t.window[d, i, ROW] == row
     elif kind == PRE:
         t.row[bank] = -1
@@ -316,9 +321,9 @@ def _slot(c, t, s, p, partner, lines, log, logged, accepted, finished):  # type:
     if enters:
         k = v[REG]
         b, d = lines[k, 1], lines[k, 4]
-        w = t.window[d, t.count[d]]
+        w = t.window[d, t.held[d]]
         w[BANK], w[ROW], w[COLUMN], w[LINE], w[SENT] = b, lines[k, 2], lines[k, 3], k, 0
-        t.count[d] += 1
+        t.held[d] += 1
         t.wants[d, b] += 1
         t.hits[d, b] += t.row[b] == w[ROW]
         accepted[k] = s
@@ -392,8 +397,10 @@ def lines_of(config: HbmControllerConfig, addresses: Ints, writes: Ints) -> Ints
     return lines
 
 
-def replay(config: HbmControllerConfig, addresses: Ints, writes: Ints, arrive: Ints | Sequence[int] | None = None) -> Replay:
-    """Run lines through one channel; ``arrive`` gives the first slot at which each may be offered (default: at once)."""
+def replay(
+    config: HbmControllerConfig, addresses: Ints, writes: Ints, arrive: Ints | Sequence[int] | None = None
+) -> Replay:
+    """Run lines through one channel; ``arrive`` gives the first slot each may be offered in (default: at once)."""
     lines = lines_of(config, np.asarray(addresses, np.int64), np.asarray(writes, np.int64))
     when = np.zeros(len(lines), np.int64) if arrive is None else np.asarray(arrive, np.int64)
     limit = int(when.max(initial=0)) + 200 * len(lines) + 4 * config.timing.t_refi

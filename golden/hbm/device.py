@@ -1,15 +1,16 @@
 """An HBM channel as the standard sees it: it takes commands, keeps data, and refuses whatever the timing set forbids.
 
-It knows nothing of any controller: no slots, no calendar, no policy. Times are in half command clocks, as the row bus has
-half-clock commands. Commands must come in order of time. Each violation is a ``DeviceError`` that names the constraint.
+It knows nothing of any controller: no slots, no calendar, no policy. Times are in half command clocks, as the row bus
+has half-clock commands. Commands must come in order of time. Each violation is a ``DeviceError`` that names the
+constraint.
 
 =======  =======================================  ==================================================================
 command  bus                                      what is checked
 =======  =======================================  ==================================================================
 ACT      row, three halves from a rising edge     bank closed, tRC, tRP, tRFC, tRFCpb, tRRD_S, tRRD_L, tFAW, tRREFD
 PRE      row, one half, either edge               tRAS, tRTP, tWR, tPPD, tRFC
-REFPB    row, one half, rising edge               bank closed, tRC, tRP, tRRD_S, tRREFD, tRFC, tRFCpb, order of the round
-REFAB    row, one half, rising edge               all banks closed, tRC, tRP, tRFCpb, tRFC
+REFPB    row, one half, rising edge               bank closed, tRC, tRP, tRRD_S, tRREFD, tRFC, tRFCpb, order of the
+round REFAB    row, one half, rising edge               all banks closed, tRC, tRP, tRFCpb, tRFC
 RD       column, two halves from a rising edge    row open, tRCD, tCCD_S/L/R, tWTR_S/L, data written before
 WR       column, two halves from a rising edge    row open, tRCD, tCCD_S/L/R, tRTW
 =======  =======================================  ==================================================================
@@ -89,7 +90,8 @@ class Device:
     ) -> bytes | None:
         """Take one command at ``time`` (half CK). ``place`` is the row of ACT, the column of RD and WR.
 
-        RD returns what the last WR with data put there. A WR or RD without ``data`` and without earlier data only moves time.
+        RD returns what the last WR with data put there. A WR or RD without ``data`` and without earlier data only
+        moves time.
         """
         if time < self.now:
             raise DeviceError("order", f"{kind.name} at {time} after a command at {self.now}")
@@ -145,7 +147,9 @@ class Device:
     def _overdue(self, time: int, bank: _Bank, index: int) -> None:
         limit = (1 + self.postpone) * self.timing.t_refi
         if time - bank.refreshed > limit * HALF:
-            raise DeviceError("tREFI", f"bank {index} not refreshed for {(time - bank.refreshed) / HALF} CK, limit {limit}")
+            raise DeviceError(
+                "tREFI", f"bank {index} not refreshed for {(time - bank.refreshed) / HALF} CK, limit {limit}"
+            )
 
     def _act(self, time: int, pc: _PseudoChannel, bank: _Bank, index: int, row: int) -> None:
         t, group = self.timing, index // self.geometry.banks

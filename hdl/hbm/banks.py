@@ -14,14 +14,15 @@ FOUR = 4
 
 
 class HbmBanks(Block):
-    """Bank machines. Every output says what is legal in this slot; ``column`` and ``row`` are the commands issued in it.
+    """Bank machines. Outputs say what is legal in this slot; ``column`` and ``row`` are the commands issued in it.
 
-    A constraint of n slots is a counter that is loaded with n - 1 by the first command, counts down to 0 and then lets the
-    second pass; where several first commands load one counter, the larger value wins.
+    A constraint of n slots is a counter that is loaded with n - 1 by the first command, counts down to 0 and then lets
+    the second pass; where several first commands load one counter, the larger value wins.
 
     ``open``               rows that are open, one bit a bank
     ``read_ready``, ``write_ready``   row open and every column timer run out
-    ``activate_ready``       closed, timers of bank and bank group run out (``activate_any``: those of the pseudo channel)
+    ``activate_ready``       closed, timers of bank and bank group run out (``activate_any``: those of the pseudo
+    channel)
     ``precharge_ready``     open, timers run out
     ``refresh_ready``       closed, timers of the bank run out (``refresh_any``: those of the pseudo channel)
     ``probe`` → ``probe_hit``   whether this place lies in the row that is open *after* this slot's row command
@@ -96,14 +97,10 @@ class HbmBanks(Block):
             k = b // g.banks
             s = k // g.groups
             activated = act & row_bank[b]
-            act_bank = timer(
-                f"act_{b}", (activated, t.rc), (pre & row_bank[b], t.rp), (ref & row_bank[b], t.rfc_pb)
-            )
+            act_bank = timer(f"act_{b}", (activated, t.rc), (pre & row_bank[b], t.rp), (ref & row_bank[b], t.rfc_pb))
             read_bank = timer(f"read_{b}", (activated, t.rcd_rd))
             write_bank = timer(f"write_{b}", (activated, t.rcd_wr))
-            pre_bank = timer(
-                f"pre_{b}", (activated, t.ras), (read & in_bank[b], t.rtp), (write & in_bank[b], t.wr_pre)
-            )
+            pre_bank = timer(f"pre_{b}", (activated, t.ras), (read & in_bank[b], t.rtp), (write & in_bank[b], t.wr_pre))
             column = self.open[b] & (sid[s] == 0)
             ready["read"].append(column & (read_bank == 0) & (read_group[k] == 0) & (read_all == 0))
             ready["write"].append(column & (write_bank == 0) & (write_group[k] == 0) & (write_all == 0))
@@ -120,7 +117,7 @@ class HbmBanks(Block):
 
 
 def _timer(m: Module, name: str, loads: tuple[tuple[Any, int], ...]) -> Signal:
-    """A down counter; each ``(condition, slots)`` makes it 0 again no earlier than that many slots after the condition."""
+    """A down counter; each ``(condition, slots)`` keeps it from 0 for that many slots after the condition."""
     counter = Signal(range(max(slots for _, slots in loads) + 1), name=name)
     value: Any = Mux(counter == 0, 0, counter - 1)
     for condition, slots in loads:

@@ -35,6 +35,13 @@ class Layouts:
         self.place = data.StructLayout(fields)
         self.request = data.StructLayout({"write": 1, "place": self.place, "tag": self.tag_bits})
         self.column = data.StructLayout(
-            {"enable": 1, "write": 1, "bank": fields["bank"], "column": fields["column"], "tag": self.tag_bits, "last": 1}
+            {
+                "enable": 1,
+                "write": 1,
+                "bank": fields["bank"],
+                "column": fields["column"],
+                "tag": self.tag_bits,
+                "last": 1,
+            }
         )
         self.row = data.StructLayout({"kind": RowKind, "bank": fields["bank"], "row": fields["row"]})

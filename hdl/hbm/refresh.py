@@ -22,9 +22,9 @@ class HbmRefresh(Block):
     ``must``             ``refresh_urgent`` or more are owed: no column command for the bank aimed at either
     ``owed``             refreshes due and not done; negative: done ahead
 
-    A free aim goes to a bank just left, if no more than ``refresh_ahead`` have been done early; else, when one is due, to the
-    first bank without demand, under ``must`` to the first bank at all. Demand takes it back unless ``must``. No bank has a
-    second refresh before all have had one. Reset owes nothing.
+    A free aim goes to a bank just left, if no more than ``refresh_ahead`` have been done early; else, when one is due,
+    to the first bank without demand, under ``must`` to the first bank at all. Demand takes it back unless ``must``. No
+    bank has a second refresh before all have had one. Reset owes nothing.
     """
 
     def __init__(self, config: HbmControllerConfig) -> None:
@@ -68,9 +68,8 @@ class HbmRefresh(Block):
         for b in reversed(range(banks)):
             with m.If(candidates[b]):
                 m.d.comb += found.eq(b)
-        with m.If(self.aimed):
-            with m.If(self.issued | (~self.must & self.demand.bit_select(self.bank, 1))):
-                m.d.sync += self.aimed.eq(0)
+        with m.If(self.aimed), m.If(self.issued | (~self.must & self.demand.bit_select(self.bank, 1))):
+            m.d.sync += self.aimed.eq(0)
         with m.Elif(self.left & ~done.bit_select(self.left_bank, 1) & (self.owed > -config.refresh_ahead)):
             m.d.sync += [self.aimed.eq(1), self.bank.eq(self.left_bank)]
         with m.Elif(candidates.any() & (self.owed > 0)):

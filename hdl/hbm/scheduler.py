@@ -17,19 +17,21 @@ from spec.hbm_controller import HbmControllerConfig
 class HbmScheduler(Block):
     """Reorders lines (64 B) so that the data bus stays busy; one cycle is one slot of two CK.
 
-    ``request``    lines; one a slot while there is room. A line waits in a register before its window, at the head of all
-                 behind it, while its window is full or while a line at the same place is pending (unless both are reads): so
-                 no access ever overtakes another one to the same place.
+    ``request``    lines; one a slot while there is room. A line waits in a register before its window, at the head of
+    all
+                 behind it, while its window is full or while a line at the same place is pending (unless both are
+                 reads): so no access ever overtakes another one to the same place.
     ``even``     1 in the slots in which this pseudo channel owns the row bus' ACT edge, 0 in those with its PRE edge
-    ``writing``    a write batch owns the column bus; ``partner``: one does in the other pseudo channel (0 if there is none)
+    ``writing``    a write batch owns the column bus; ``partner``: one does in the other pseudo channel (0 if there is
+    none)
     ``column``    column command of this slot
     ``row``      row command of this slot
     ``owed``     refreshes due and not done
     ``reads``, ``writes``   lines in the windows; ``waiting``: a line is in the register
 
-    Commands are combinational on registers only: the first access of a line that finds its row open leaves two slots after
-    its request was taken. The policy is stated in ``golden.hbm.controller``, which issues the same command in the same
-    slot. Reset forgets all lines and closes all banks.
+    Commands are combinational on registers only: the first access of a line that finds its row open leaves two slots
+    after its request was taken. The policy is stated in ``golden.hbm.controller``, which issues the same command in
+    the same slot. Reset forgets all lines and closes all banks.
     """
 
     def __init__(self, config: HbmControllerConfig) -> None:

@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from golden.hbm.device import Command, Device, DeviceError
@@ -43,7 +45,7 @@ SPACINGS = {
 }
 
 
-def device_after(commands):
+def device_after(commands: Any) -> Device:
     device = Device(HBM3_6400, GEOMETRY)
     for clock, kind, bank in commands:
         device.command(clock * 2, 0, kind, bank)
@@ -51,7 +53,7 @@ def device_after(commands):
 
 
 @pytest.mark.parametrize("name", SPACINGS)
-def test_a_command_is_taken_at_its_spacing_and_refused_one_clock_before(name):
+def test_a_command_is_taken_at_its_spacing_and_refused_one_clock_before(name: str) -> None:
     constraint, before, kind, bank, legal = SPACINGS[name]
     device_after(before).command(legal * 2, 0, kind, bank)
     with pytest.raises(DeviceError) as caught:
@@ -73,40 +75,40 @@ STATES = {
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_a_command_in_the_wrong_state_is_refused(name):
+def test_a_command_in_the_wrong_state_is_refused(name: str) -> None:
     constraint, before, clock, kind, bank = STATES[name]
     with pytest.raises(DeviceError) as caught:
         device_after(before).command(clock * 2, 0, kind, bank)
     assert caught.value.constraint == constraint
 
 
-def test_the_other_pseudo_channel_shares_the_buses_and_nothing_else():
+def test_the_other_pseudo_channel_shares_the_buses_and_nothing_else() -> None:
     device = device_after(((0, ACT, 0),))
     with pytest.raises(DeviceError, match="bus"):
         device.command(2, 1, ACT, 0)
     device.command(4, 1, ACT, 0)
 
 
-def test_only_a_precharge_may_use_a_falling_edge():
+def test_only_a_precharge_may_use_a_falling_edge() -> None:
     device_after(((0, ACT, 0),)).command(2 * 60 + 1, 0, PRE, 0)
     with pytest.raises(DeviceError, match="falling edge"):
         device_after(()).command(1, 0, ACT, 0)
 
 
-def test_a_round_of_refreshes_may_be_in_any_order_and_then_begins_again():
+def test_a_round_of_refreshes_may_be_in_any_order_and_then_begins_again() -> None:
     device = Device(HBM3_6400, GEOMETRY)
     for turn, bank in enumerate([*reversed(range(32)), 31]):
         device.command(turn * 20, 0, REFPB, bank)
     assert device.refreshes(0) == [1] * 31 + [2]
 
 
-def test_a_missed_refresh_is_noticed_at_the_end():
+def test_a_missed_refresh_is_noticed_at_the_end() -> None:
     device = device_after(((10, REFPB, 0),))
     with pytest.raises(DeviceError, match="bank 1 not refreshed"):
         device.finish(2 * (9 * 6240 + 1))
 
 
-def test_data_comes_back_from_its_row_and_only_after_it_was_written():
+def test_data_comes_back_from_its_row_and_only_after_it_was_written() -> None:
     device = device_after(((0, ACT, 0),))
     with pytest.raises(DeviceError, match="never written"):
         device.read(2 * 40, 0, 0, 3)

@@ -1,5 +1,7 @@
 import hashlib
 import time
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +29,7 @@ CONFIGS = {
 }
 
 
-def traffic(config, count, seed, span=None):
+def traffic(config: HbmControllerConfig, count: int, seed: int, span: int | None = None) -> tuple[Any, Any]:
     """Runs of lines at random places, so that rows are hit, conflict and are left; ``span`` makes addresses collide."""
     rng = np.random.default_rng(seed)
     span = span or config.geometry.channel_bytes
@@ -39,7 +41,7 @@ def traffic(config, count, seed, span=None):
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_the_device_takes_every_command_and_every_line_is_served_once(name):
+def test_the_device_takes_every_command_and_every_line_is_served_once(name: str) -> None:
     config = CONFIGS[name]
     addresses, writes = traffic(config, 3000, seed=1)
     result = replay(config, addresses, writes)
@@ -58,18 +60,18 @@ def test_the_device_takes_every_command_and_every_line_is_served_once(name):
 
 
 @pytest.mark.parametrize("name", ["default", "small windows", "in order"])
-def test_accesses_to_one_place_keep_their_order(name):
+def test_accesses_to_one_place_keep_their_order(name: str) -> None:
     config = CONFIGS[name]
     addresses, writes = traffic(config, 3000, seed=2, span=1 << 14)
     result = replay(config, addresses, writes)
     for place in np.unique(addresses):
         mine = np.flatnonzero(addresses == place)
-        for earlier, later in zip(mine[:-1], mine[1:], strict=True):
+        for earlier, later in pairwise(mine):
             if writes[earlier] or writes[later]:
                 assert result.finished[earlier] < result.finished[later]
 
 
-def test_without_reordering_lines_finish_in_order_of_arrival():
+def test_without_reordering_lines_finish_in_order_of_arrival() -> None:
     config = CONFIGS["in order"]
     addresses, writes = traffic(config, 1000, seed=3)
     result = replay(config, addresses, writes)
@@ -79,7 +81,7 @@ def test_without_reordering_lines_finish_in_order_of_arrival():
 
 
 @pytest.mark.parametrize("name", ["default", "refresh always urgent", "refresh late", "in order"])
-def test_refreshes_done_and_owed_are_exactly_what_the_standard_demands(name):
+def test_refreshes_done_and_owed_are_exactly_what_the_standard_demands(name: str) -> None:
     config = CONFIGS[name]
     result = replay(config, *traffic(config, 6000, seed=4))
     due = result.slots * 2 * config.geometry.all_banks // config.timing.t_refi
@@ -89,19 +91,19 @@ def test_refreshes_done_and_owed_are_exactly_what_the_standard_demands(name):
         assert -config.refresh_ahead <= result.owed[p] <= config.refresh_urgent + config.geometry.all_banks
 
 
-def test_a_stream_of_row_hits_does_not_starve_a_read_of_another_row():
+def test_a_stream_of_row_hits_does_not_starve_a_read_of_another_row() -> None:
     config = DEFAULT.replace(age_limit=64, hashed=False)
     rows = config.geometry.channel_bytes // config.geometry.rows
     columns = np.arange(2000) % 16 * 512  # one row of one bank, again and again
     addresses = np.insert(columns, 100, rows)
-    result = replay(config, addresses, np.zeros(len(addresses)))
+    result = replay(config, addresses, np.zeros(len(addresses), np.int64))
     assert result.finished[100] - result.accepted[100] < config.read_lines * 2 * 4 + config.age_limit + 200
-    patient = replay(config.replace(age_limit=1 << 14), addresses, np.zeros(len(addresses)))
+    patient = replay(config.replace(age_limit=1 << 14), addresses, np.zeros(len(addresses), np.int64))
     assert patient.finished[100] > 5 * result.finished[100]
 
 
 @pytest.mark.parametrize("kind", [ACT, PRE, READ, WR, REF], ids=["ACT", "PRE", "RD", "WR", "REF"])
-def test_the_device_notices_any_kind_of_command_that_comes_a_cycle_early(kind):
+def test_the_device_notices_any_kind_of_command_that_comes_a_cycle_early(kind: int) -> None:
     result = replay(DEFAULT, *traffic(DEFAULT, 1500, seed=5))
     noticed = 0
     for index in np.flatnonzero(result.commands[:, 2] == kind)[5:400:20]:
@@ -115,21 +117,21 @@ def test_the_device_notices_any_kind_of_command_that_comes_a_cycle_early(kind):
 
 
 @pytest.mark.parametrize("name", ["seq_read", "triad_512", "rand_64", "rand_512_rw", "dma16_512_pow2", "stride_65536"])
-def test_no_trace_exceeds_its_bound(name):
+def test_no_trace_exceeds_its_bound(name: str) -> None:
     addresses, writes = lines(name, 1 << 19)
     limit = bound(DEFAULT, addresses, writes)
     reached = replay(DEFAULT, addresses, writes).utilisation()
     assert 0.5 < reached <= limit.utilisation <= 1
 
 
-def test_reordering_earns_what_it_is_for():
+def test_reordering_earns_what_it_is_for() -> None:
     addresses, writes = lines("dma16_512_rand", 1 << 18)
     reordered = replay(DEFAULT, addresses, writes).utilisation()
     assert reordered > 0.95
     assert replay(DEFAULT.replace(in_order=True), addresses, writes).utilisation() < 0.1
 
 
-def test_the_traces_are_those_the_peers_were_measured_on():
+def test_the_traces_are_those_the_peers_were_measured_on() -> None:
     digest = hashlib.sha256()
     for name in sorted(TRACES, key=lambda name: f"{name}.trc"):
         digest.update(b"# kind addr bytes stream\n")
@@ -139,7 +141,7 @@ def test_the_traces_are_those_the_peers_were_measured_on():
 
 
 @pytest.mark.long
-def test_the_full_traces_have_the_published_digest():
+def test_the_full_traces_have_the_published_digest() -> None:
     digest = hashlib.sha256()
     for name in sorted(TRACES, key=lambda name: f"{name}.trc"):
         digest.update(b"# kind addr bytes stream\n")
@@ -148,13 +150,13 @@ def test_the_full_traces_have_the_published_digest():
     assert digest.hexdigest() == "2b20be0bd2d9311e64b166a4d0a72d39e96b39404eb8e03a1be76137ddb30bff"
 
 
-def test_every_trace_has_a_peer_and_none_of_them_goes_without_refresh():
+def test_every_trace_has_a_peer_and_none_of_them_goes_without_refresh() -> None:
     assert all(best_peer(name) is not None for name in TRACES)
     assert max(peer.utilisation for peer in peers()) <= 1
 
 
 @pytest.mark.long
-def test_the_model_serves_200_000_requests_a_second():
+def test_the_model_serves_200_000_requests_a_second() -> None:
     addresses, writes = lines("triad_512", 4 << 20)
     replay(DEFAULT, addresses[:100], writes[:100])
     started = time.process_time()

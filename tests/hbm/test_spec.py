@@ -1,3 +1,5 @@
+from typing import Any
+
 import pytest
 
 from spec.hbm import HBM3_6400, TIMINGS, HbmGeometry, HbmTiming, timing
@@ -14,7 +16,7 @@ GEOMETRIES = [
 
 @pytest.mark.parametrize("hashed", [False, True])
 @pytest.mark.parametrize("geometry", GEOMETRIES, ids=str)
-def test_the_map_is_one_to_one(geometry, hashed):
+def test_the_map_is_one_to_one(geometry: HbmGeometry, hashed: bool) -> None:
     basis: list[int] = []
     for mask in (mask for masks in HbmMap(geometry, hashed).masks.values() for mask in masks):
         for pivot in basis:
@@ -25,7 +27,7 @@ def test_the_map_is_one_to_one(geometry, hashed):
 
 
 @pytest.mark.parametrize("bit", range(12, 24))
-def test_every_power_of_two_stride_visits_all_banks_of_both_pseudo_channels(bit):
+def test_every_power_of_two_stride_visits_all_banks_of_both_pseudo_channels(bit: int) -> None:
     hbm = HbmMap(HbmGeometry(), True)
     places = [hbm.locate(index << bit) for index in range(64)]
     assert len({(place.pseudo_channel, place.bank) for place in places}) == 64
@@ -46,7 +48,7 @@ def test_every_power_of_two_stride_visits_all_banks_of_both_pseudo_channels(bit)
         ({"t_rp": 0}, "t_rp = 0 CK: legal is 1 to 65536"),
     ],
 )
-def test_inconsistent_timings_are_refused_in_one_line(change, message):
+def test_inconsistent_timings_are_refused_in_one_line(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         HBM3_6400.replace(**change)
 
@@ -61,23 +63,23 @@ def test_inconsistent_timings_are_refused_in_one_line(change, message):
         ({"timing": HBM3_6400.replace(t_ccd_s=3, t_ccd_r=4)}, "t_ccd_s"),
     ],
 )
-def test_a_controller_outside_its_limits_is_refused(change, message):
+def test_a_controller_outside_its_limits_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         HbmControllerConfig().replace(**change)
 
 
 @pytest.mark.parametrize("address", [-64, 1 << 30, 32])
-def test_addresses_outside_the_channel_or_off_the_line_grid_are_refused(address):
-    with pytest.raises(ParameterError, match="HbmMap.address"):
+def test_addresses_outside_the_channel_or_off_the_line_grid_are_refused(address: int) -> None:
+    with pytest.raises(ParameterError, match=r"HbmMap\.address"):
         HbmMap(HbmGeometry(), True).locate(address)
 
 
-def test_an_unknown_timing_set_is_refused_with_the_known_ones():
+def test_an_unknown_timing_set_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ParameterError, match="HBM timing set 'hbm5': legal is one of hbm2, hbm2e"):
         timing("hbm5")
 
 
-def test_four_stacks_have_the_bandwidth_of_the_chips():
+def test_four_stacks_have_the_bandwidth_of_the_chips() -> None:
     per_chip = {name: t.pseudo_channel_gbytes * 32 * 4 / 1000 for name, t in TIMINGS.items()}
     assert per_chip["hbm3"] == pytest.approx(2.9, rel=0.02)
     assert per_chip["hbm3e"] == pytest.approx(4.9, rel=0.01)

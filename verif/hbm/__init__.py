@@ -1,0 +1,1 @@
+"""Benches of the HBM controller: traces, peers, and replay of RTL beside golden."""

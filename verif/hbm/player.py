@@ -31,14 +31,14 @@ class PlayerLayouts(Layouts):
 class HbmPlayer(Block):
     """Two schedulers side by side; ``pairs`` brings two lines a slot (the last pair may hold one).
 
-    Head of line: in each slot the oldest line is offered to its pseudo channel, and if it is taken the next one too, if that is
-    for the other pseudo channel. ``commands_0`` and ``commands_1`` show the commands of each slot, ``owed`` the refreshes owed.
-    The first line is offered in the slot after its pair was taken.
+    Head of line: in each slot the oldest line is offered to its pseudo channel, and if it is taken the next one too,
+    if that is for the other pseudo channel. ``commands_0`` and ``commands_1`` show the commands of each slot, ``owed``
+    the refreshes owed. The first line is offered in the slot after its pair was taken.
     """
 
     def __init__(self, config: HbmControllerConfig) -> None:
         self.layouts = PlayerLayouts(config)
-        self.schedulers = [HbmScheduler(config) for _ in range(config.geometry.pseudo_channels)]
+        self.schedulers: list[Any] = [HbmScheduler(config) for _ in range(config.geometry.pseudo_channels)]
         signature = {"pairs": In(stream.Signature(self.layouts.pair))}
         for index, scheduler in enumerate(self.schedulers):
             signature |= {f"commands_{index}": Out(self.layouts.commands), f"owed_{index}": Out(scheduler.owed.shape())}
@@ -47,6 +47,7 @@ class HbmPlayer(Block):
     def elaborate(self, platform: Any) -> Module:
         """A shift queue and the two offers."""
         m = Module()
+        pairs: Any = self.pairs  # type: ignore[attr-defined]  # from the signature
         parity = Signal()
         m.d.sync += parity.eq(~parity)
         for index, scheduler in enumerate(self.schedulers):
@@ -59,7 +60,7 @@ class HbmPlayer(Block):
             ]
         for one, other in pairwise(self.schedulers):
             m.d.comb += [one.partner.eq(other.writing), other.partner.eq(one.writing)]
-        held = [Signal(self.layouts.line, name=f"held_{i}", reset_less=True) for i in range(DEPTH)]
+        held: list[Any] = [Signal(self.layouts.line, name=f"held_{i}", reset_less=True) for i in range(DEPTH)]
         count = Signal(range(DEPTH + 1))
         ready = Signal(PAIR)
         for index, scheduler in enumerate(self.schedulers):
@@ -71,7 +72,7 @@ class HbmPlayer(Block):
             took_second.eq(
                 took_first & (count > 1) & (first.channel != second.channel) & ready.bit_select(second.channel, 1)
             ),
-            self.pairs.ready.eq(count <= DEPTH - PAIR),
+            pairs.ready.eq(count <= DEPTH - PAIR),
         ]
         for index, scheduler in enumerate(self.schedulers):
             mine = first.channel == index
@@ -81,11 +82,11 @@ class HbmPlayer(Block):
             ]
         left = Signal.like(count)
         m.d.comb += left.eq(count - took_first - took_second)
-        fill = self.pairs.valid & self.pairs.ready
-        m.d.sync += count.eq(left + Mux(fill, 1 + self.pairs.payload.both, 0))
+        fill = pairs.valid & pairs.ready
+        m.d.sync += count.eq(left + Mux(fill, 1 + pairs.payload.both, 0))
         for i, line in enumerate(held):
             one, two = (held[min(i + k, DEPTH - 1)].as_value() for k in (1, 2))
             kept = Mux(took_second, two, Mux(took_first, one, line.as_value()))
-            fresh = Mux(left == i, self.pairs.payload.lines[0].as_value(), self.pairs.payload.lines[1].as_value())
+            fresh = Mux(left == i, pairs.payload.lines[0].as_value(), pairs.payload.lines[1].as_value())
             m.d.sync += line.eq(Mux(i < left, kept, fresh))
         return m

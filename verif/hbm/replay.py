@@ -5,9 +5,9 @@ from numpy.typing import NDArray
 
 from golden.hbm.controller import ACT, PRE, READ, REF, Replay, lines_of
 from spec.hbm_controller import HbmControllerConfig
-from verif.hbm.player import PlayerLayouts
 from verif.harness.model import Model
 from verif.harness.packing import unpack_array
+from verif.hbm.player import PlayerLayouts
 
 Ints = NDArray[np.int64]
 
@@ -34,11 +34,11 @@ def pairs(config: HbmControllerConfig, lines: Ints) -> dict[str, object]:
 
 
 def run(model: Model, config: HbmControllerConfig, addresses: Ints, writes: Ints, slots: int) -> tuple[Ints, Ints]:
-    """RTL's commands, as rows of (slot, pseudo channel, kind, bank, row or column), and the refreshes owed at the end."""
+    """RTL's commands, rows of (slot, pseudo channel, kind, bank, row or column), and the refreshes owed at the end."""
     channels = range(config.geometry.pseudo_channels)
     names = [f"commands_{p}" for p in channels] + [f"owed_{p}" for p in channels]
     lines = lines_of(config, addresses, writes)
-    result = model.run({"pairs": pairs(config, lines)}, sample=names, limit=slots, tail=slots)
+    result = model.run({"pairs": pairs(config, lines)}, sample=names, limit=slots + 1, tail=slots + 1)
     rows = []
     for p in channels:
         sampled = unpack_array(PlayerLayouts(config).commands, result.samples[f"commands_{p}"])
@@ -49,9 +49,12 @@ def run(model: Model, config: HbmControllerConfig, addresses: Ints, writes: Ints
         )
         at = np.flatnonzero(row["kind"])
         kind = KINDS[row["kind"][at].astype(np.int64)]
-        rows.append(np.stack([at, np.full(len(at), p), kind, row["bank"][at], np.where(kind == ACT, row["row"][at], 0)], 1))
+        rows.append(
+            np.stack([at, np.full(len(at), p), kind, row["bank"][at], np.where(kind == ACT, row["row"][at], 0)], 1)
+        )
     owed = np.array([int(result.sampled(f"owed_{p}")[-1]) for p in channels])
-    return in_order(np.concatenate(rows).astype(np.int64)), owed
+    commands = np.concatenate(rows).astype(np.int64)
+    return in_order(commands[commands[:, 0] < slots]), owed
 
 
 def in_order(commands: Ints) -> Ints:

@@ -1,7 +1,8 @@
 """The traces every figure is measured on: what DMA engines and kernels ask of one HBM channel (1 GiB).
 
-A trace is a sequence of requests ``(write, address, bytes, stream)``; sizes are multiples of 64 B. They are deterministic
-(own generator, fixed seeds), so other simulators were given the same ones: ``peers.csv`` holds what they reached.
+A trace is a sequence of requests ``(write, address, bytes, stream)``; sizes are multiples of 64 B. They are
+deterministic (own generator, fixed seeds), so other simulators were given the same ones: ``peers.csv`` holds what they
+reached.
 """
 
 import csv
@@ -75,9 +76,9 @@ def _mixed(total: int) -> Requests:
 
 
 def _stride(total: int, stride: int) -> Requests:
-    """64 B reads at a fixed distance; after 256 MiB from the start again, 64 B further."""
+    """64 B reads of a quarter of ``total`` at a fixed distance; after 256 MiB from the start again, 64 B further."""
     address = offset = 0
-    for _ in range(total // LINE_BYTES):
+    for _ in range(total // 4 // LINE_BYTES):
         yield Request(False, (address + offset) % SPAN, LINE_BYTES, 0)
         address += stride
         if address >= 1 << 28:
@@ -142,7 +143,7 @@ TRACES: dict[str, Callable[[int], Requests]] = {
     "seq_write": lambda total: _sequential(total, True),
     **{f"triad_{chunk}": functools.partial(_triad, chunk=chunk) for chunk in (64, 512, 4096)},
     "rwmix_seq": _mixed,
-    **{f"stride_{1 << bit}": lambda total, stride=1 << bit: _stride(total // 4, stride) for bit in range(7, 22)},
+    **{f"stride_{1 << bit}": functools.partial(_stride, stride=1 << bit) for bit in range(7, 22)},
     **{f"rand_{size}": functools.partial(_random, size=size) for size in (64, 256, 512, 1024)},
     **{f"rand_{size}_rw": functools.partial(_random, size=size, writes=True) for size in (64, 512)},
     "gather_2048": functools.partial(_random, size=2048),
