@@ -29,7 +29,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(VENV)/bin/pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
 	@rm -f $(VENV)/.ready-*; touch $@
 
-.PHONY: help setup doctor sim test verilog bench claims lint formal coverage mutation regress docs status lock clean
+.PHONY: help setup doctor sim test verilog tables bench claims lint formal coverage mutation regress docs status lock clean
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -46,6 +46,9 @@ test: $(READY) ## the quick test suite [SEED=]
 
 verilog: $(READY) ## write Verilog and its description [BLOCK= PRESET= OUT=]
 	@$(SYSTOLA) verilog $(call option,BLOCK,block) $(call option,PRESET,preset) $(call option,OUT,out)
+
+tables: $(READY) ## fit the functions of the scalar engine anew [FUNCTIONS=]
+	@$(VENV)/bin/python -m verif.scalar.generate_tables $(FUNCTIONS)
 
 bench: $(READY) ## measure every figure beside its target [BLOCK=]
 	@$(SYSTOLA) bench $(call option,BLOCK,block)
