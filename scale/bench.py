@@ -55,7 +55,7 @@ def bound_seconds(collectives: Collectives, operation: str, size: float) -> floa
     if operation == "all_to_all" and isinstance(network, RoutedNetwork):
         widths = [width * network.widths.max() / max(collectives.widths) for width in collectives.widths]
         apart = [sum(min(step, extent - step) for step in range(extent)) / extent for extent in collectives.shape]
-        return max(size * hops / (2 * width) for hops, width in zip(apart, widths, strict=True))
+        return float(max(size * hops / (2 * width) for hops, width in zip(apart, widths, strict=True)))
     away = float(network.widths.sum()) / ranks / (2 if isinstance(network, PortNetwork) else 1)
     passes = {"all_reduce": 2 / ranks, "all_gather": 1.0}.get(operation, 1 / ranks)
     return (ranks - 1) * passes * size / away

@@ -125,7 +125,7 @@ def sweep(
 
 
 def _patient(together: Submit) -> Submit:
-    """All points at once, then those that were lost once more, one by one: whom a dying worker took along is innocent."""
+    """All points at once, then the lost ones again, one by one: whom a dying worker took along is innocent."""
 
     def submit(points: Sequence[Point]) -> Iterator[tuple[Point, dict[str, Any] | None]]:
         again = []
