@@ -9,6 +9,7 @@ from spec import results
 from spec.formats import BLOCKS, FLOATS, INTS, SCALES
 from spec.parameters import Parameters
 from spec.presets import PRESETS
+from verif.harness.plan import read_plans
 
 project = "systola"
 author = "the systola authors"
@@ -86,7 +87,16 @@ def status() -> str:
     return grid(["made by", *keys[1:]], [[row[key] for key in keys] for row in rows])
 
 
+def plan() -> str:
+    root = Path(__file__).parent.parent
+    rows = [
+        [f"`{feature.block}`", feature.name, feature.text, "<br>".join(f"`{test}`" for test in feature.tests)]
+        for feature in read_plans(root)
+    ]
+    return grid(["block", "feature", "what must hold", "shown by"], rows)
+
+
 GENERATED.mkdir(exist_ok=True)
-for name, text in {"formats": formats(), "presets": presets(), "status": status()}.items():
+for name, text in {"formats": formats(), "plan": plan(), "presets": presets(), "status": status()}.items():
     (GENERATED / f"{name}.md").write_text(text)
 draw(GENERATED)

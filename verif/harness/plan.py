@@ -10,8 +10,9 @@ A plan names its block and its features::
     tests = ["verif/fifo.py::check", "tests/verif/test_formal.py::test_every_proof_holds"]
     cover = ["stall: half"]
 
-A test is ``file::function``. ``cover`` names bins of the bench's cover group. A feature without a test, a test that
-does not exist and a bin that was never declared are errors; that the tests pass is what running them shows.
+A plan of several blocks names the block in each feature instead. A test is ``file::function``. ``cover`` names bins of
+the bench's cover group. A feature without a test, a test that does not exist and a bin that was never declared are
+errors; that the tests pass is what running them shows.
 """
 
 import ast
@@ -42,7 +43,8 @@ def read_plan(path: Path) -> list[Feature]:
     for entry in content.get("feature", []):
         try:
             tests, cover = tuple(entry.pop("tests")), tuple(entry.pop("cover", ()))
-            features.append(Feature(block=content["block"], tests=tests, cover=cover, **entry))
+            block = entry.pop("block", None) or content["block"]
+            features.append(Feature(block=block, tests=tests, cover=cover, **entry))
         except (KeyError, TypeError) as error:
             raise ValueError(f"{path}: feature {entry.get('name', '?')}: {error}") from None
     return features
