@@ -22,6 +22,9 @@ from typing import Any, Self
 DIGEST_LENGTH = 8
 """Hexadecimal digits of a parameter hash: 32 bits tell a few thousand configurations apart in a file name."""
 
+LONG_TUPLE = 5
+"""Elements of a tuple that a summary shows in full."""
+
 
 class ParameterError(ValueError):
     """An illegal parameter, preset, format or block name. Its text is one line, fit to be shown to a user as it is."""
@@ -94,6 +97,16 @@ def _is_legal(value: Any, rule: Mapping[str, Any]) -> bool:
     return inside and not (rule["power_of_two"] and int(value) & (int(value) - 1))
 
 
+def _in_words(value: Any) -> str:
+    """A value for a table: nested parameters in parentheses, of a long tuple the ends."""
+    if isinstance(value, Parameters):
+        return f"({value.summary()})"
+    if isinstance(value, tuple):
+        words = list(map(str, value))
+        return "+".join(words if len(words) <= LONG_TUPLE else [words[0], "...", words[-1]])
+    return str(value)
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Parameters:
     """Base of every parameter object: checked at construction, hashable, comparable, with a stable short digest."""
@@ -137,9 +150,7 @@ class Parameters:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if value != field.default:
-                inner = value.summary() if isinstance(value, Parameters) else value
-                text = "+".join(map(str, inner)) if isinstance(inner, tuple) else str(inner)
-                shown.append(f"{field.name}={text}" if text else field.name)
+                shown.append(f"{field.name}={_in_words(value)}")
         return " ".join(shown)
 
     @classmethod

@@ -54,6 +54,15 @@ def test_summary_names_what_differs_from_the_defaults() -> None:
     assert Example(depth=16, kinds=("a", "b")).summary() == "depth=16 kinds=a+b"
 
 
+def test_summary_puts_nested_parameters_in_parentheses_and_shortens_tuples() -> None:
+    @dataclasses.dataclass(frozen=True, kw_only=True)
+    class Outer(Parameters):
+        inner: Example = Example()
+        sizes: tuple[int, ...] = ()
+
+    assert Outer(inner=Example(depth=2), sizes=tuple(range(9))).summary() == "inner=(depth=2) sizes=0+...+8"
+
+
 def test_table_lists_every_field_with_its_rule() -> None:
     rows = Example.table()
     assert [row[0] for row in rows] == ["depth", "load", "kinds"]
