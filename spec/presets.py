@@ -118,6 +118,7 @@ TRN2 = Preset(
                 tensor=TensorConfig(
                     formats=("bf16", "fp16", "tf32", "fp32", "fp8_e4m3", "fp8_e5m2", "fp8_e3m4"),
                     double_row=True,
+                    transpose=True,
                 ),
             ),
         ),
@@ -126,6 +127,7 @@ TRN2 = Preset(
     | {
         "chip.core.tensor.formats": "arch: data types of the tensor engine",
         "chip.core.tensor.double_row": "arch: FP8 performance mode",
+        "chip.core.tensor.transpose": "arch: transpose mode",
     },
 )
 
@@ -146,6 +148,8 @@ TRN3 = Preset(
                         "fp4_e2m1",
                     ),
                     double_row=True,
+                    microscaling=True,
+                    transpose=True,
                     whole_psum=True,
                 ),
                 vector_clock_ghz=1.2,
@@ -164,6 +168,8 @@ TRN3 = Preset(
     | {
         "chip.core.tensor.formats": "arch: data types of the tensor engine",
         "chip.core.tensor.double_row": "arch: FP8 performance mode",
+        "chip.core.tensor.transpose": "arch: transpose mode",
+        "chip.core.tensor.microscaling": "arch: MXFP8 and MXFP4",
         "chip.core.tensor.whole_psum": "arch: one matmul fills up to all of PSUM",
         "efa_gbits": "hardware: 28.8 Tbit/s of a Gen2 UltraServer over its 144 chips",
     },

@@ -3,7 +3,7 @@
 import dataclasses
 import enum
 
-from spec.formats import FLOATS, FP32
+from spec.formats import BLOCKS, FLOATS, FP32, SCALES
 from spec.parameters import Parameters, lookup, parameter, refuse
 
 FP32_HALVES = ("fp32_high", "fp32_low")
@@ -18,7 +18,16 @@ PAIRS: dict[str, str] = {f"{name}_x2": name for name in PAIRABLE}
 BITS: dict[str, int] = {"bits8": 8, "bits16": 16, "bits32_low": 32, "bits32_high": 32}
 """Operands that are moved, not multiplied, by name: their width in memory. Of 32 bits, one half is moved at a time."""
 
-_OPERANDS = (*(name for name in FLOATS if name != FP32.name), *FP32_HALVES, *PAIRS, *BITS)
+QUADS: dict[str, str] = {f"mx_{name.split('_')[1]}_x4": name for block in BLOCKS.values() for name in block.elements}
+"""Operands of microscaling formats: four numbers, the first in the low bits, by name: the format of all four."""
+
+QUAD_ROWS = BLOCKS["mxfp8"].block // 4
+"""Rows whose operands share a scale: a block of 32 numbers, four to a row."""
+
+SCALE = SCALES["e8m0"]
+"""Format of the scales."""
+
+_OPERANDS = (*(name for name in FLOATS if name != FP32.name), *FP32_HALVES, *PAIRS, *BITS, *QUADS)
 
 OPERAND_CODES: dict[str, int] = {name: code for code, name in enumerate(_OPERANDS)}
 """Code of each operand format in an instruction: the same number on every machine, whether it has the format or not."""
@@ -39,11 +48,13 @@ class Kind(enum.IntEnum):
     NUMBER = 0
     PAIR = 1
     BITS = 2
+    QUAD = 3
 
 
 def operand_kind(name: str) -> Kind:
     """The kind of the operand called ``name``."""
-    return Kind.PAIR if name in PAIRS else Kind.BITS if name in BITS else Kind.NUMBER
+    tables = ((Kind.PAIR, PAIRS), (Kind.BITS, BITS), (Kind.QUAD, QUADS))
+    return next((kind for kind, table in tables if name in table), Kind.NUMBER)
 
 
 class Operation(enum.IntEnum):
@@ -137,6 +148,12 @@ class TensorConfig(Parameters):
         doc="FP8 at twice the rate: an element takes the products of two rows a cycle",
         source="aws-neuron-sdk, trainium2_arch: performance mode double_row",
     )
+    microscaling: bool = parameter(
+        False,
+        choices=(False, True),
+        doc="MXFP8 and MXFP4 at four times the rate: an element takes four products a cycle, scaled together",
+        source="aws-neuron-sdk, trainium3_arch",
+    )
     transpose: bool = parameter(
         False,
         choices=(False, True),
@@ -160,6 +177,11 @@ class TensorConfig(Parameters):
         """Refuse loads wider than the array, and pairs of formats that do not come in pairs."""
         if self.double_row and not set(PAIRABLE) & set(self.formats):
             raise refuse("TensorConfig", "formats", self.formats, "with double_row, one of " + ", ".join(PAIRABLE))
+        if self.microscaling and not set(QUADS.values()) & set(self.formats):
+            legal = "with microscaling, one of " + ", ".join(QUADS.values())
+            raise refuse("TensorConfig", "formats", self.formats, legal)
+        if self.microscaling and self.rows % QUAD_ROWS:
+            raise refuse("TensorConfig", "rows", self.rows, f"with microscaling, a multiple of {QUAD_ROWS}")
         if self.load_columns > self.columns:
             raise refuse("TensorConfig", "load_columns", self.load_columns, f"1 to columns = {self.columns}")
 
@@ -185,22 +207,34 @@ class TensorConfig(Parameters):
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """Operand formats as instructions name them: ``formats``, the halves of fp32 in its place, pairs, bits."""
+        """Operand formats as instructions name them: ``formats``, the halves of fp32 in its place, and packed ones."""
         plain = tuple(name for name in self.formats if name != FP32.name)
         halves = FP32_HALVES if FP32.name in self.formats else ()
         pairs = tuple(pair for pair, name in PAIRS.items() if self.double_row and name in self.formats)
         bits = tuple(name for name, width in BITS.items() if self.transpose and width <= self.operand_bits)
-        return plain + halves + pairs + bits
+        quads = tuple(quad for quad, name in QUADS.items() if self.microscaling and name in self.formats)
+        return plain + halves + pairs + bits + quads
 
     @property
     def operand_bits(self) -> int:
         """Width of one operand at the edge of the array: the widest as it lies in memory, at least a byte."""
-        return max(16 if self.double_row else 8, *(FLOATS[name].storage for name in self.formats))
+        quads = [4 * FLOATS[name].storage for name in QUADS.values() if self.microscaling and name in self.formats]
+        return max(16 if self.double_row else 8, *(FLOATS[name].storage for name in self.formats), *quads)
+
+    @property
+    def edge_bits(self) -> int:
+        """Width of what a row takes for one operand: the operand and, above it, its scale."""
+        return self.operand_bits + (SCALE.width if self.microscaling else 0)
+
+    @property
+    def scales(self) -> int:
+        """Scales of one column: one for each block of rows, or none."""
+        return self.rows // QUAD_ROWS if self.microscaling else 0
 
     @property
     def product_stages(self) -> int:
-        """Cycles from the operands to what is added to the partial sum: the product and, of pairs, its sum."""
-        return self.multiply_stages + (self.add_stages if self.double_row else 0)
+        """Cycles from the operands to what is added to the partial sum: a product, the sum of two or of four."""
+        return self.multiply_stages + self.add_stages * (2 if self.microscaling else int(self.double_row))
 
     @property
     def hops(self) -> int:

@@ -9,15 +9,33 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.numerics import accumulate, add, canonical, to_float32
+from golden.numerics import accumulate, add, canonical, decode, multiply_add, to_float32
 from golden.tensor.gemm import passes, rows_of_pass, tiles
 from golden.tensor.program import Instruction, Judge
-from spec.formats import SIGNIFICAND_BITS
-from spec.tensor import BITS, FP32_HALVES, OPERAND_CODES, PAIRS, Operation, Status, TensorConfig
+from spec.formats import FLOATS, SIGNIFICAND_BITS
+from spec.tensor import (
+    BITS,
+    FP32_HALVES,
+    OPERAND_CODES,
+    PAIRS,
+    QUAD_ROWS,
+    QUADS,
+    SCALE,
+    Kind,
+    Operation,
+    Status,
+    TensorConfig,
+    operand_kind,
+)
 
 Codes = NDArray[np.unsignedinteger]
 Bits = NDArray[np.uint32]
 F32 = NDArray[np.float32]
+
+F64 = NDArray[np.float64]
+
+SCALE_SHIFT = 32
+"""Where the scale lies in the word that golden and the driver hold for an operand of four numbers."""
 
 FP8_MINUS_ZERO = 0x80
 """In every FP8 format. As a moving operand of a +0 weight, it changes no sum."""
@@ -31,6 +49,10 @@ def operand_values(name: str, codes: Codes) -> F32:
     ``fp32_high`` is the number cut off after 12 significant bits, ``fp32_low`` what that leaves, with the number's sign
     if it is zero; infinities and NaNs are in the high half alone. Pairs have one more axis, the first.
     """
+    if name in QUADS:
+        width = FLOATS[QUADS[name]].storage
+        numbers = [codes >> index * width & (1 << width) - 1 for index in range(4)]
+        return np.stack([to_float32(QUADS[name], number) for number in numbers])
     if name in PAIRS:
         return np.stack([to_float32(PAIRS[name], codes & 0xFF), to_float32(PAIRS[name], codes >> 8)])
     if name not in FP32_HALVES:
@@ -55,6 +77,37 @@ def accumulate_pairs(acc: F32, w: F32, x: F32) -> F32:
             acc += first + w[1, k, :, None] * x[1, k]
     acc[...] = canonical(acc)
     return acc
+
+
+def accumulate_quads(acc: F32, w: F32, x: F32, scales: tuple[F64, F64]) -> F32:
+    """For ``k`` ascending, add to ``acc`` the sum of four products times both scales, rounded once; returns ``acc``.
+
+    The sum of four is ``f32(f32(p0 + p1) + f32(p2 + p3))``. ``acc`` is ``[M, N]``, ``w`` ``[4, K, M]``, ``x`` ``[4, K,
+    N]``, the scales ``[K, M]`` and ``[K, N]``.
+    """
+    with np.errstate(all="ignore"):
+        for k in range(w.shape[1]):
+            products = w[:, k, :, None] * x[:, k, None, :]
+            four = (products[0] + products[1]) + (products[2] + products[3])
+            acc = multiply_add(acc, four, scales[0][k, :, None] * scales[1][k])
+    return acc
+
+
+def scale_values(words: Codes) -> F64:
+    """Scales of edge words."""
+    return decode(SCALE.name, words >> SCALE_SHIFT & 0xFF)
+
+
+def quads(elements: Codes, scales: Codes, name: str) -> Codes:
+    """Edge words ``[P, N]`` of four numbers a row, codes ``[4, P, N]``, and one scale for eight rows, ``[P / 8, N]``.
+
+    The bits of the elements are as in memory; the scale stands above them, from bit 32 on.
+    """
+    width = FLOATS[QUADS[name]].storage
+    words = np.repeat(scales, QUAD_ROWS, axis=0).astype(np.uint64) << np.uint64(SCALE_SHIFT)
+    for index, part in enumerate(elements):
+        words |= part.astype(np.uint64) << np.uint64(index * width)
+    return words
 
 
 def paired(codes: Codes, zero: int) -> Codes:
@@ -85,7 +138,7 @@ def matmul(
     """fp32 bits ``[M, N]`` of one pass, ``stationary.T @ moving`` for codes ``[K, M]`` and ``[K, N]``.
 
     Each result starts at +0; the products are added in the order of K, each exact before the add, with one rounding per
-    add. Pairs (both operands are, or none) add up their two products first, with a rounding of their own. With ``psum``
+    add. Pairs and quads (both operands are, or none) add up their products first; see above. With ``psum``
     (fp32 bits, ``[M, N]``) the finished sum is then added to what it holds, with one more rounding. Bits are moved
     instead, and joined with ``psum`` by or: with the identity as moving operand the result is the transpose.
     """
@@ -93,8 +146,11 @@ def matmul(
         moved = move(placed(stationary_format, stationary), moving)
         return moved if psum is None else moved | psum
     acc = np.zeros((stationary.shape[1], moving.shape[1]), np.float32)
-    add_up = accumulate_pairs if stationary_format in PAIRS else accumulate
-    add_up(acc, operand_values(stationary_format, stationary), operand_values(moving_format, moving))
+    w, x = operand_values(stationary_format, stationary), operand_values(moving_format, moving)
+    if stationary_format in QUADS:
+        acc = accumulate_quads(acc, w, x, (scale_values(stationary), scale_values(moving)))
+    else:
+        acc = (accumulate_pairs if stationary_format in PAIRS else accumulate)(acc, w, x)
     if psum is not None:
         acc = add(acc, psum.view(np.float32))
     return acc.view(np.uint32)
@@ -123,9 +179,10 @@ class Weights:
     """The weights of all elements: a number or two, or bits, whatever a load of each column left there."""
 
     def __init__(self, config: TensorConfig) -> None:
-        self.numbers = np.zeros((2, config.rows, config.columns), np.float32)
+        self.numbers = np.zeros((4, config.rows, config.columns), np.float32)
+        self.scales = np.zeros((config.rows, config.columns), np.float64)
         self.bits = np.zeros((config.rows, config.columns), np.uint32)
-        self.paired = np.zeros(config.columns, np.bool_)
+        self.kinds = np.full(config.columns, Kind.NUMBER)
 
     def copy(self) -> "Weights":
         """The same weights, which later loads do not change."""
@@ -133,23 +190,31 @@ class Weights:
 
     def load(self, name: str, codes: Codes, columns: slice) -> None:
         """Fill ``columns`` with the codes, with zeros where there are fewer."""
-        self.numbers[..., columns], self.bits[:, columns], self.paired[columns] = 0, 0, name in PAIRS
+        self.numbers[..., columns], self.bits[:, columns], self.kinds[columns] = 0, 0, operand_kind(name)
+        self.scales[:, columns] = 2.0**-SCALE.bias
         given = slice(codes.shape[1])
         if name in BITS:
             self.bits[:, given] = placed(name, codes)
         elif name in PAIRS:
+            self.numbers[:2, :, given] = operand_values(name, codes)
+        elif name in QUADS:
             self.numbers[..., given] = operand_values(name, codes)
+            self.scales[:, given] = scale_values(codes)
         else:
             self.numbers[0][:, given] = operand_values(name, codes)
 
     def multiply(self, name: str, codes: Codes) -> F32:
-        """Column sums ``[columns, N]``. A column that was not loaded with pairs counts the first of a pair alone."""
+        """Column sums ``[columns, N]``. A column loaded with another kind counts the first of several numbers alone."""
         values = operand_values(name, codes)
         sums = np.zeros((self.bits.shape[1], codes.shape[1]), np.float32)
-        accumulate(sums, self.numbers[0], values[0] if name in PAIRS else values)
+        accumulate(sums, self.numbers[0], values[0] if name in PAIRS or name in QUADS else values)
+        packed = self.kinds == operand_kind(name)
+        zeros = np.zeros_like(sums[packed])
         if name in PAIRS:
-            pairs = self.paired
-            sums[pairs] = accumulate_pairs(np.zeros_like(sums[pairs]), self.numbers[..., pairs], values)
+            sums[packed] = accumulate_pairs(zeros, self.numbers[:2][..., packed], values)
+        elif name in QUADS:
+            scales = self.scales[:, packed], scale_values(codes)
+            sums[packed] = accumulate_quads(zeros, self.numbers[..., packed], values, scales)
         return sums
 
 

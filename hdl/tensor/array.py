@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module
+from amaranth.hdl import Cat, Const, Module, Shape
 from amaranth.lib.wiring import In, Out, Signature
 
 from hdl.block import Block, place
 from hdl.tensor.delay import Delay
 from hdl.tensor.later import later
-from hdl.tensor.layouts import column_token, row_control
+from hdl.tensor.layouts import column_layout, column_token, group_layout, row_control
 from hdl.tensor.row import Row
 from spec.formats import FP32
-from spec.tensor import DelayConfig, TensorConfig
+from spec.tensor import QUAD_ROWS, SCALE, DelayConfig, TensorConfig
 
 EDGE_DELAY = 2
 """Cycles from an operand's arrival to row 0: the shortest delay line."""
@@ -30,8 +30,8 @@ class Array(Block):
     def __init__(self, config: TensorConfig) -> None:
         ports = {
             "control": In(row_control(config)),
-            "moving": In(config.rows * config.operand_bits),
-            "stationary": In(config.load_columns * config.rows * config.operand_bits),
+            "moving": In(Shape.cast(column_layout(config)).width),
+            "stationary": In(Shape.cast(group_layout(config)).width),
             "token": Out(column_token(config)),
             "sums": Out(config.columns * FP32.width),
         }
@@ -57,9 +57,9 @@ class Array(Block):
     def _skew(self, m: Module, platform: Any, index: int, row: Row) -> None:
         """Delay the operands of a row as long as partial sums take to come down to it."""
         config = self.config
-        bits, lanes = config.operand_bits, range(config.load_columns)
-        stationary = [self.stationary.word_select(lane * config.rows + index, bits) for lane in lanes]
-        operands = Cat(self.moving.word_select(index, bits), stationary)
+        width = Shape.cast(column_layout(config)).width
+        columns = [self.moving, *(self.stationary[lane * width :][:width] for lane in range(config.load_columns))]
+        operands = Cat(self._operand(column, index) for column in columns)
         longest = EDGE_DELAY + (config.rows - 1) * config.add_stages
         delay = Delay(DelayConfig(width=len(operands), depth=longest))
         m.submodules[f"skew_{index}"] = place(delay, platform)
@@ -68,6 +68,13 @@ class Array(Block):
             delay.length.eq(EDGE_DELAY + index * config.add_stages),
             Cat(row.moving, row.stationary).eq(delay.output),
         ]
+
+    def _operand(self, column: Any, row: int) -> Any:
+        """What a row takes of a column: its element and, above it, the scale of its block."""
+        config = self.config
+        element = column[row * config.operand_bits :][: config.operand_bits]
+        scale = column[config.rows * config.operand_bits + row // QUAD_ROWS * SCALE.width :][: SCALE.width]
+        return Cat(element, scale) if config.microscaling else element
 
     def _align(self, m: Module, sums: Any) -> None:
         """Delay the first hops of the bottom row until the last one has come."""

@@ -12,7 +12,7 @@ from hdl.numerics.decode import decode, take_apart
 from hdl.numerics.layouts import ZERO_EXPONENT
 from hdl.tensor.operands import bits_of, element_layout, narrowed
 from spec.formats import FLOATS, FP32, SIGNIFICAND_BITS
-from spec.tensor import BITS, FP32_HALVES, PAIRS, TensorConfig
+from spec.tensor import BITS, FP32_HALVES, PAIRS, QUADS, TensorConfig
 
 
 def decode_halves(m: Module, code: Any) -> dict[str, Any]:
@@ -45,14 +45,14 @@ def decode_halves(m: Module, code: Any) -> dict[str, Any]:
 class EdgeDecoder(Block):
     """``operand`` is ``code`` decoded as ``config.operands[select]``, combinationally.
 
-    ``code`` holds the element as it lies in memory, in its low bits.
+    ``code`` holds the element as it lies in memory, in its low bits, and a scale above ``operand_bits``.
     """
 
     config: TensorConfig
 
     def __init__(self, config: TensorConfig) -> None:
         ports = {
-            "code": In(config.operand_bits),
+            "code": In(config.edge_bits),
             "select": In(range(max(2, len(config.operands)))),
             "operand": Out(element_layout(config)),
         }
@@ -64,15 +64,15 @@ class EdgeDecoder(Block):
         decoded = {name: decode(m, FLOATS[name], self.code) for name in self.config.formats if name != FP32.name}
         if FP32.name in self.config.formats:
             decoded |= decode_halves(m, self.code)
-        for pair, name in PAIRS.items():
-            if pair in self.config.operands:
-                decoded[pair] = decoded[name]
+        for packed, name in {**PAIRS, **QUADS}.items():
+            if packed in self.config.operands:
+                decoded[packed] = decoded[name]
         for name in BITS:
             if name in self.config.operands:
                 decoded[name] = self._take_bits(m, name)
         m.d.comb += self.operand.first.eq(Array(decoded[name] for name in self.config.operands)[self.select])
-        if self.config.double_row:
-            self._decode_second(m)
+        if self.config.double_row or self.config.microscaling:
+            self._decode_others(m)
         if self.config.transpose:
             moved = Array(name in BITS for name in self.config.operands)
             m.d.comb += self.operand.moved.eq(moved[self.select])
@@ -86,13 +86,21 @@ class EdgeDecoder(Block):
         m.d.comb += [bits.value.eq(code[16:] if upper else code[:16]), bits.upper.eq(upper), bits.any.eq(code.any())]
         return operand
 
-    def _decode_second(self, m: Module) -> None:
-        """The second number of a pair: the byte above the first."""
-        second = Signal(Operand)
+    def _decode_others(self, m: Module) -> None:
+        """The other numbers of a pair or of four, above the first, and the scale above them all."""
+        config, operand = self.config, self.operand
+        names = ("second", "third", "fourth") if config.microscaling else ("second",)
+        numbers = [Signal(Operand, name=f"{name}_operand") for name in names]
         with m.Switch(self.select):
-            for position, operand in enumerate(self.config.operands):
-                if operand in PAIRS:
-                    with m.Case(position):
-                        m.d.comb += second.eq(decode(m, FLOATS[PAIRS[operand]], self.code[8:16]))
-                        m.d.comb += self.operand.paired.eq(1)
-        m.d.comb += self.operand.second.eq(narrowed(m, second))
+            for position, packed in enumerate(config.operands):
+                if packed not in PAIRS and packed not in QUADS:
+                    continue
+                entry = FLOATS[{**PAIRS, **QUADS}[packed]]
+                with m.Case(position):
+                    for index, number in enumerate(numbers[: 1 if packed in PAIRS else 3], start=1):
+                        code = self.code[index * entry.storage : (index + 1) * entry.storage]
+                        m.d.comb += number.eq(decode(m, entry, code))
+                    m.d.comb += (operand.paired if packed in PAIRS else operand.quad).eq(1)
+        m.d.comb += [operand[name].eq(narrowed(m, number)) for name, number in zip(names, numbers, strict=True)]
+        if config.microscaling:
+            m.d.comb += operand.scale.eq(self.code[config.operand_bits :])

@@ -3,7 +3,7 @@
 from amaranth.lib import data
 
 from hdl.numerics import Fp32
-from spec.tensor import OPERAND_CODE_BITS, Operation, Status, TensorConfig
+from spec.tensor import OPERAND_CODE_BITS, SCALE, Operation, Status, TensorConfig
 
 
 def request_layout(config: TensorConfig) -> data.StructLayout:
@@ -30,9 +30,12 @@ COUNTERS = data.StructLayout({"columns": 32, "starved": 32, "held": 32})
 """Cycles since reset in which a matmul moved a column, lacked a column, or had to wait for a stationary or for PSUM."""
 
 
-def column_layout(config: TensorConfig) -> data.ArrayLayout:
-    """Elements of one column as they lie in memory, row 0 first."""
-    return data.ArrayLayout(config.operand_bits, config.rows)
+def column_layout(config: TensorConfig) -> data.StructLayout:
+    """Elements of one column as they lie in memory, row 0 first, then its scales, that of rows 0 to 7 first."""
+    members = {"elements": data.ArrayLayout(config.operand_bits, config.rows)}
+    if config.microscaling:
+        members["scales"] = data.ArrayLayout(SCALE.width, config.scales)
+    return data.StructLayout(members)
 
 
 def group_layout(config: TensorConfig) -> data.ArrayLayout:

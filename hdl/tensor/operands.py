@@ -9,11 +9,11 @@ from amaranth.lib import data
 from hdl.numerics import Operand
 from hdl.numerics.layouts import ZERO_EXPONENT
 from spec.formats import SIGNIFICAND_BITS
-from spec.tensor import TensorConfig
+from spec.tensor import SCALE, TensorConfig
 
 
 class Narrow(data.Struct):
-    """A decoded number of one of the formats that come in pairs, as :class:`Operand` but with just the bits they need.
+    """A decoded number of a format that comes several at a time, as :class:`Operand` but with just the bits it needs.
 
     Its significand is 0 if and only if the number is zero; the exponent then means nothing.
     """
@@ -41,20 +41,25 @@ def bits_of(operand: Any) -> Any:
 
 
 def element_layout(config: TensorConfig) -> data.StructLayout:
-    """One operand, or two where the array takes pairs: ``paired`` tells whether ``second`` holds a number.
+    """One operand or several, as many as the array takes of any format.
 
-    ``moved`` tells that ``first`` holds :class:`Bits`.
+    ``paired`` tells that ``second`` holds a number, ``quad`` that ``second``, ``third`` and ``fourth`` do, with the
+    code of their ``scale``; ``moved`` tells that ``first`` holds :class:`Bits`.
     """
     members: dict[str, Any] = {"first": Operand}
+    if config.double_row or config.microscaling:
+        members |= {"second": Narrow}
     if config.double_row:
-        members |= {"second": Narrow, "paired": 1}
+        members |= {"paired": 1}
+    if config.microscaling:
+        members |= {"third": Narrow, "fourth": Narrow, "quad": 1, "scale": SCALE.width}
     if config.transpose:
         members |= {"moved": 1}
     return data.StructLayout(members)
 
 
 def narrowed(m: Module, operand: Any) -> Signal:
-    """The operand in the narrow form; it fits because its format is one that comes in pairs."""
+    """The operand in the narrow form; it fits because its format is one of those."""
     narrow = Signal(Narrow)
     m.d.comb += [
         narrow.significand.eq(operand.significand[-len(narrow.significand) :]),

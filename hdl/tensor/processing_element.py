@@ -10,14 +10,14 @@ from hdl.numerics import Fp32, MultiplyAdd, Operand
 from hdl.numerics.layouts import ZERO_EXPONENT
 from hdl.tensor.later import later
 from hdl.tensor.operands import bits_of, element_layout
-from hdl.tensor.pair import PairMultiplyAdd
+from hdl.tensor.packed import PackedMultiplyAdd
 from spec.formats import FP32
 from spec.numerics import MultiplyAddConfig
 from spec.tensor import TensorConfig
 
 
 class ProcessingElement(Block):
-    """``below = fp32(above + weight * moving)``, or the sum of two such products where the operands are pairs.
+    """``below = fp32(above + weight * moving)``, or the sum of several such products where the operands hold several.
 
     Where the moving operand is bits, ``below = above | weight`` if any of them is set, else ``above``.
 
@@ -45,8 +45,9 @@ class ProcessingElement(Block):
         m = Module()
         layout = element_layout(self.config)
         arithmetic: Any
-        if self.config.double_row:
-            arithmetic = PairMultiplyAdd(self.config)
+        packed = self.config.double_row or self.config.microscaling
+        if packed:
+            arithmetic = PackedMultiplyAdd(self.config)
         else:
             stages = {"multiply_stages": self.config.multiply_stages, "add_stages": self.config.add_stages}
             arithmetic = MultiplyAdd(MultiplyAddConfig(**stages))
@@ -63,8 +64,8 @@ class ProcessingElement(Block):
                 m.d.comb += factor.first.eq(Const(0, Shape.cast(Operand)))
                 m.d.comb += factor.first.exponent.eq(ZERO_EXPONENT)
         m.d.comb += [
-            arithmetic.a.eq(factor if self.config.double_row else factor.first),
-            arithmetic.b.eq(self.moving if self.config.double_row else self.moving.first),
+            arithmetic.a.eq(factor if packed else factor.first),
+            arithmetic.b.eq(self.moving if packed else self.moving.first),
             arithmetic.addend.eq(self.above),
             self.below.eq(arithmetic.result),
         ]

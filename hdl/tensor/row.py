@@ -31,8 +31,8 @@ class Row(Block):
         ports = {
             "control": In(row_control(config)),
             "control_below": Out(row_control(config)),
-            "moving": In(config.operand_bits),
-            "stationary": In(config.load_columns * config.operand_bits),
+            "moving": In(config.edge_bits),
+            "stationary": In(config.load_columns * config.edge_bits),
             "above": In(config.columns * FP32.width),
             "below": Out(config.columns * FP32.width),
         }
@@ -58,7 +58,7 @@ class Row(Block):
         for lane in range(config.load_columns):
             name = f"stationary_{lane}"
             decoded = self._decode(
-                m, name, self.stationary.word_select(lane, config.operand_bits), control.load_select, platform
+                m, name, self.stationary.word_select(lane, config.edge_bits), control.load_select, platform
             )
             m.d.comb += load.operands[lane].eq(decoded)
         swap = control.swap

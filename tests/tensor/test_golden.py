@@ -8,9 +8,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from golden.tensor.array import Engine, gemm, matmul, operand_values
+from golden.numerics import decode
+from golden.tensor.array import Engine, gemm, matmul, operand_values, quads
 from golden.tensor.gemm import gemm_steps, passes, transpose_steps
 from golden.tensor.program import Instruction, timing
+from spec.formats import FLOATS
 from spec.parameters import ParameterError
 from spec.tensor import FP32_HALVES, Operation, Status, TensorConfig, operand_code
 
@@ -186,3 +188,32 @@ def test_transpose_keeps_every_bit(dtype: Any, names: list[str]) -> None:
 def test_a_transpose_takes_one_bank_for_each_tile_and_two_passes_for_words() -> None:
     config = TensorConfig(transpose=True, formats=("tf32",))
     assert [len(list(transpose_steps(config, 200, 300, width))) for width in (8, 16, 32)] == [12, 12, 24]
+
+
+@pytest.mark.parametrize(("one", "other"), [("fp8_e4m3fn", "fp4_e2m1"), ("fp8_e5m2", "fp8_e4m3fn")])
+def test_quads_are_scaled_exactly_and_rounded_in_the_accumulator(one: str, other: str) -> None:
+    rng = np.random.default_rng(11)
+    names = {name: f"mx_{name.split('_')[1]}_x4" for name in (one, other)}
+    elements = [rng.integers(0, 1 << FLOATS[name].width, (4, 8, 3), dtype=np.uint8) for name in (one, other)]
+    elements = [
+        np.where(np.isfinite(decode(name, part)), part, 0) for name, part in zip((one, other), elements, strict=True)
+    ]
+    scales = [rng.integers(100, 150, (1, 3), dtype=np.uint8) for _ in range(2)]
+    words = [quads(part, scale, names[name]) for part, scale, name in zip(elements, scales, (one, other), strict=True)]
+    ours = matmul(words[0], words[1], names[one], names[other]).view(np.float32)
+    w, x = (decode(name, part) for name, part in zip((one, other), elements, strict=True))
+    for m in range(3):
+        for n in range(3):
+            total = np.float32(0)
+            for k in range(8):
+                p = [Fraction(w[index, k, m]) * Fraction(x[index, k, n]) for index in range(4)]
+                halves = [rounded(p[0] + p[1]), rounded(p[2] + p[3])]
+                four = rounded(Fraction(float(halves[0])) + Fraction(float(halves[1])))
+                scale = Fraction(2) ** (int(scales[0][0, m]) + int(scales[1][0, n]) - 254)
+                total = rounded(Fraction(float(total)) + Fraction(float(four)) * scale)
+            assert ours[m, n] == total
+
+
+def test_a_scale_that_is_nan_makes_the_sum_nan() -> None:
+    words = quads(np.zeros((4, 8, 1), np.uint8), np.array([[255]], np.uint8), "mx_e4m3fn_x4")
+    assert matmul(words, words, "mx_e4m3fn_x4", "mx_e4m3fn_x4")[0, 0] == 0x7FC00000

@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.tensor.array import FP8_MINUS_ZERO, paired
+from golden.tensor.array import FP8_MINUS_ZERO, SCALE_SHIFT, paired
 from golden.tensor.gemm import Step, group_steps, groups, transpose_steps, utilisation
 from golden.tensor.program import Instruction
 from hdl.tensor import TensorEngine
 from spec.formats import FLOATS
 from spec.parameters import refuse
-from spec.tensor import PAIRS, Operation, Status, TensorConfig
+from spec.tensor import PAIRS, QUAD_ROWS, QUADS, SCALE, Operation, Status, TensorConfig
 from verif.harness.model import Model, Result
 
 Codes = NDArray[np.unsignedinteger]
@@ -60,14 +60,15 @@ class TensorDriver:
     ) -> Product:
         """``stationary.T @ moving`` for codes ``[K, M]`` and ``[K, N]`` of any size, tile by tile.
 
-        FP8 runs at twice the rate with the formats ``fp8_e4m3_x2`` and the like: its codes are paired here.
+        FP8 runs at twice the rate with the formats ``fp8_e4m3_x2`` and the like: its codes are paired here. Operands of
+        microscaling formats are edge words, see :func:`golden.tensor.array.quads`; K then counts rows of four numbers.
         """
         config = self.config
         (k, m), n = stationary.shape, moving.shape[1]
         if moving.shape[0] != k or not stationary.size or not moving.size:
             raise refuse("TensorDriver", "moving.shape", moving.shape, f"({k}, at least 1), and no empty operand")
         pairs = moving_format in PAIRS
-        zeros = 0, FP8_MINUS_ZERO if pairs else 1 << (FLOATS[moving_format].storage - 1)
+        zeros = (0, FP8_MINUS_ZERO) if pairs else _zeros(moving_format)
         bits = np.zeros((m, n), np.uint32)
         cycles = read_cycles = 0
         for m_tile, n_group, bank in groups(config, m, n):
@@ -132,11 +133,14 @@ class TensorDriver:
 
     def items(self, codes: Codes, lanes: int) -> Bits:
         """Codes ``[rows, columns]`` as words of stream items of ``lanes`` columns each; what is missing is zero."""
-        count = -(-codes.shape[1] // lanes)
-        dtype = {8: np.uint8, 16: np.uint16, 32: np.uint32}[self.config.operand_bits]
-        elements = np.zeros((count * lanes, self.config.rows), dtype)
-        elements[: codes.shape[1]] = codes.T
-        octets = elements.reshape(count, lanes * self.config.rows).view(np.uint8)
+        config, count = self.config, -(-codes.shape[1] // lanes)
+        words = np.zeros((count * lanes, config.rows), np.uint64)
+        words[: codes.shape[1]] = codes.T
+        dtype = {8: np.uint8, 16: np.uint16, 32: np.uint32}[config.operand_bits]
+        elements = words.astype(dtype).view(np.uint8).reshape(count * lanes, config.rows * config.operand_bits // 8)
+        scales = (words[:, ::QUAD_ROWS][:, : config.scales] >> np.uint64(SCALE_SHIFT)).astype(np.uint8)
+        octets = np.concatenate([elements, scales], axis=1)
+        octets = octets.reshape(count, lanes * octets.shape[1])
         padded = np.zeros((count, -(-octets.shape[1] // 4) * 4), np.uint8)
         padded[:, : octets.shape[1]] = octets
         return padded.view(np.uint32)
@@ -159,6 +163,14 @@ class TensorDriver:
         tile = np.full((self.config.rows, len(columns)), zero, part.dtype)
         tile[: len(part)] = part
         return tile
+
+
+def _zeros(name: str) -> tuple[int, int]:
+    """Stationary and moving operand whose product is -0 and changes no sum."""
+    if name not in QUADS:
+        return 0, 1 << (FLOATS[name].storage - 1)
+    width, scale = FLOATS[QUADS[name]].storage, SCALE.bias << SCALE_SHIFT
+    return scale, scale | sum(1 << (index * width + width - 1) for index in range(4))
 
 
 def requests(instructions: Sequence[Instruction]) -> Mapping[str, NDArray[np.int64]]:

@@ -11,7 +11,7 @@ from golden.tensor.program import Timing, timing
 from hdl.tensor import TensorEngine
 from hdl.tensor.layouts import STATUS, result_layout
 from spec.formats import FP32
-from spec.tensor import BITS, PAIRS, Operation, Status, TensorConfig
+from spec.tensor import BITS, PAIRS, QUAD_ROWS, QUADS, Operation, Status, TensorConfig
 from verif.harness.bench import Bench, Trial
 from verif.harness.coverage import CoverGroup
 from verif.harness.faults import check_notices_late
@@ -163,12 +163,13 @@ def _product(writer: Writer, kind: str, one: str, other: str) -> Program:
 
 
 def _products(checker: Checker) -> None:
-    """Tiles that fill the array, and tiles that do not, for every format; fp32 in four passes, FP8 in pairs."""
+    """Tiles that fill the array, and tiles that do not, for every format; fp32 in four passes, FP8 in pairs, MX."""
     config, rng = checker.config, checker.trial.rng
-    pairs = [name for name in config.operands if name in PAIRS]
-    for name in (*config.formats, *pairs):
+    packed = [name for name in config.operands if name in PAIRS or name in QUADS]
+    for name in (*config.formats, *packed):
         dense = PAIRS.get(name, name)
-        for k, m, n in ((1, 1, 1), (config.rows, config.columns, config.bank_depth), (13, 11, 19)):
+        least = QUAD_ROWS if name in QUADS else 1
+        for k, m, n in ((least, 1, 1), (config.rows, config.columns, config.bank_depth), (13 * least, 11, 19)):
             stationary, moving = (operands(rng, dense, shape, "moderate") for shape in ((k, m), (k, n)))
             product = checker.driver.matmul(stationary, moving, name, name)
             golden = gemm(config, stationary, moving, name, name)
@@ -265,6 +266,18 @@ BENCH = Bench(
             add_stages=3,
             queue_depth=3,
             whole_psum=True,
+        ),
+        _config(
+            8,
+            2,
+            formats=("fp8_e4m3fn", "fp8_e5m2", "fp4_e2m1"),
+            double_row=True,
+            microscaling=True,
+            load_columns=1,
+            psum_banks=2,
+            psum_bank_bytes=32,
+            multiply_stages=1,
+            add_stages=2,
         ),
     ),
     long=(

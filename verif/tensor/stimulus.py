@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from golden.tensor.array import quads
 from golden.tensor.program import Instruction, Judge
 from spec.formats import FLOATS, FP32, FloatFormat
 from spec.tensor import (
@@ -14,6 +15,9 @@ from spec.tensor import (
     OPERAND_CODE_BITS,
     OPERAND_CODES,
     PAIRS,
+    QUAD_ROWS,
+    QUADS,
+    SCALE,
     Kind,
     Operation,
     Status,
@@ -34,6 +38,11 @@ def operands(rng: np.random.Generator, name: str, shape: tuple[int, int], kind: 
     if name in PAIRS:
         first, second = (operands(rng, PAIRS[name], shape, kind).astype(np.uint16) for _ in range(2))
         return (first | second << 8).astype(np.uint16)
+    if name in QUADS:
+        elements = np.stack([operands(rng, QUADS[name], shape, kind) for _ in range(4)])
+        low, high = (0, 256) if kind in ("any", "special") else (SCALE.bias - 4, SCALE.bias + 4)
+        scales = rng.integers(low, high, (shape[0] // QUAD_ROWS, shape[1]))
+        return quads(elements, scales.astype(np.uint8), name)
     if name in BITS:
         codes = rng.integers(0, 1 << BITS[name], shape)
         dtype = {8: np.uint8, 16: np.uint16, 32: np.uint32}[BITS[name]]
