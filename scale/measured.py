@@ -35,6 +35,7 @@ class Figure:
     block: str = ""
     figure: str = ""
     scale: float = 1.0
+    """The record's unit in units of this figure."""
     published: float | None = None
     source: str = ""
 
@@ -46,8 +47,9 @@ FIGURES: dict[str, Figure] = {
         1.0,
         "HBM bandwidth reached by DMA streams, refresh included",
         bench="hbm",
-        block="hbm.controller",
-        figure="16 DMA streams of 2 KiB: utilisation",
+        block="hbm",
+        figure="dma16_2048_rand: bus utilisation",
+        scale=0.01,
     ),
     "link": Figure(
         "of peak",
@@ -143,7 +145,11 @@ def _measured(name: str, figure: Figure, path: Path) -> Value:
     if (figure.block, figure.figure) not in records:
         raise ParameterError(f"{path}: holds no {figure.figure!r} of {figure.block}; {remedy}")
     value = records[figure.block, figure.figure]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not figure.low <= value <= figure.high:
+    if (
+        isinstance(value, bool)
+        or not isinstance(value, int | float)
+        or not figure.low <= value * figure.scale <= figure.high
+    ):
         legal = f"{figure.low:g} to {figure.high:g} {figure.unit}"
         raise ParameterError(f"{path}: {figure.figure!r} = {value!r}: legal is {legal}; {remedy}")
     return Value(value * figure.scale, figure.unit, f"measured: {path.name}, {digests or 'no digest'}")

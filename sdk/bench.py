@@ -7,7 +7,7 @@ measures against a reference, it measures in the same run.
 import importlib
 from collections.abc import Callable
 
-from spec.parameters import lookup
+from spec.parameters import Parameters, lookup
 from spec.results import Record
 
 BENCHES: dict[str, str] = {
@@ -31,3 +31,9 @@ def bench_named(name: str) -> Callable[[], list[Record]]:
     module, function = lookup("bench", BENCHES, name).split(":")
     found: Callable[[], list[Record]] = getattr(importlib.import_module(module), function)
     return found
+
+
+def digests(name: str) -> dict[str, str]:
+    """Digests of the parameter objects a bench's module states, by their names: what was measured."""
+    module = importlib.import_module(lookup("bench", BENCHES, name).split(":")[0])
+    return {key: value.digest() for key, value in vars(module).items() if isinstance(value, Parameters)}

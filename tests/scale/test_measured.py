@@ -4,17 +4,27 @@ from pathlib import Path
 import pytest
 
 from scale.measured import FIGURES, load, parse_assumptions
+from sdk.bench import BENCHES, digests
+from spec.hbm_controller import HbmControllerConfig
 from spec.parameters import ParameterError
 from spec.results import Record, write
+from verif.bench import link
+from verif.hbm.traces import TRACES
+from verif.link.curves import peers
 
 ALL = {"hbm": 0.9, "link": 0.8, "hop_cycles": 3.0}
+
+
+def _stored(name: str, value: float | str) -> float | str:
+    """A value in the unit the bench writes."""
+    return value if isinstance(value, str) else value / FIGURES[name].scale
 
 
 def _bench(build: Path, **values: float | str) -> None:
     """Write the files the benches write, with the figures named."""
     for bench in {FIGURES[name].bench for name in values}:
         records = [
-            Record(FIGURES[name].block, FIGURES[name].figure, value)
+            Record(FIGURES[name].block, FIGURES[name].figure, _stored(name, value))
             for name, value in values.items()
             if FIGURES[name].bench == bench
         ]
@@ -24,7 +34,7 @@ def _bench(build: Path, **values: float | str) -> None:
 def test_measured_figures_carry_the_digest_of_what_was_measured(tmp_path: Path) -> None:
     _bench(tmp_path, **ALL)
     values = load({}, tmp_path)
-    assert {name: values[name].value for name in ALL} == ALL
+    assert {name: values[name].value for name in ALL} == pytest.approx(ALL)
     assert "0123abcd" in values["hbm"].source
     assert values["step_ns"].source.startswith("published")
     assert "watts" not in values
@@ -74,3 +84,13 @@ def test_assumptions_are_read() -> None:
 def test_an_impossible_assumption_is_refused(text: str) -> None:
     with pytest.raises(ParameterError, match="legal is"):
         parse_assumptions(text)
+
+
+def test_the_figures_are_those_the_benches_write() -> None:
+    """Names are shared by text only, because rooms do not import each other: this holds them together."""
+    assert FIGURES["hbm"].figure.split(":")[0] in TRACES
+    for name in ("hbm", "link"):
+        assert FIGURES[name].bench in BENCHES
+    assert digests("hbm") == {"CONFIG": HbmControllerConfig().digest()}
+    assert FIGURES["hop_cycles"].figure in Path(link.__file__).read_text()
+    assert FIGURES["link"].figure in {f"{peer.name}: accepted at full load" for peer in peers()}
