@@ -81,7 +81,8 @@ class ScalarEngine:
             self._reduce(instruction, values(target, operand))
             return result, status
         if _tabulable(instruction):
-            y = _function_of_codes(instruction.function, instruction.input_format, instruction.alpha).take(operand)
+            table = _function_of_codes(instruction.function, instruction.input_format, instruction.alpha)
+            y = table.take(np.asarray(operand) & (len(table) - 1))  # bits above a 4-bit code are ignored
             self._reduce(instruction, y)
             return self._encode(instruction, y), status
         y = values(instruction.input_format, operand)

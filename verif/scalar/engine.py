@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from golden.scalar.activation import Instruction, ScalarEngine
+from golden.scalar.activation import Instruction, ScalarEngine, constants_of, rows_of
 from hdl.scalar.engine import ScalarEngine as Hardware
 from spec.scalar import OPCODES, REDUCE_COMMANDS, STATUS, ScalarConfig
+from spec.vector import ELEMENT_FORMATS
 from verif.harness.bench import Bench, Trial
+from verif.harness.coverage import CoverGroup
 from verif.harness.faults import check_notices_late
 from verif.harness.model import Result
 from verif.harness.packing import Words
@@ -26,6 +28,27 @@ from verif.scalar.programs import (
 
 QUIET = 200
 """Cycles without a transfer after which a run has ended."""
+
+
+MIXED = ("copy", "tanh", "exp", "silu", "prelu", "square", "log", "silu_dx", "rsqrt", "reciprocal")
+"""Every kind of reduction, base, tail and symmetry."""
+FEW = ("copy", "exp", "rsqrt", "gelu")
+
+COVER = CoverGroup(
+    "scalar.engine",
+    {
+        "opcode": tuple(OPCODES),
+        "function": tuple(dict.fromkeys(MIXED + FEW)),
+        "input": ELEMENT_FORMATS,
+        "output": ELEMENT_FORMATS,
+        "reduce": tuple(REDUCE_COMMANDS),
+        "constants": (0, 1, 2),
+        "rows": ("1", "2 to 20", "more"),
+        "stalled": ("no", "yes"),
+        "status": tuple(STATUS),
+    },
+    [("opcode", "reduce"), ("opcode", "stalled"), ("rows", "stalled")],
+)
 
 
 class Engine:
@@ -53,11 +76,33 @@ class Engine:
             **options,
         )
         self.rows.compare(run.outputs["results"], golden.rows)
+        self._cover(program, golden, options.get("stalls"))
         self.codes.compare(run.outputs["status"], np.array(golden.statuses, np.uint32)[:, None])
         if "stalls" not in options:
             self.rows.compare_cycles(run.stamps["results"], golden.row_cycles)
             self.codes.compare_cycles(run.stamps["status"], golden.status_cycles)
         return run, golden
+
+    def _cover(self, program: Sequence[Instruction], golden: Expected, stalls: Any) -> None:
+        """Note what the program met."""
+        for entry, code in zip(program, golden.statuses, strict=True):
+            status = list(STATUS)[code]
+            COVER.hit(status=status)
+            if status != "done":
+                continue
+            rows = rows_of(entry)
+            COVER.hit(
+                opcode=entry.opcode,
+                reduce=entry.reduce,
+                output=entry.output_format,
+                constants=constants_of(entry),
+                rows="1" if rows == 1 else "2 to 20" if rows <= 20 else "more",
+                stalled="yes" if stalls else "no",
+            )
+            if entry.opcode == "activation":
+                COVER.hit(function=entry.function)
+            if entry.opcode != "read_accumulator":
+                COVER.hit(input=entry.input_format)
 
 
 def stacked(config: ScalarConfig, operands: Sequence[Words]) -> Words:
@@ -103,7 +148,7 @@ def check(trial: Trial) -> None:
         with trial.test(f"stalls: {name}"):
             streams = engine.model.design.streams
             engine.run(
-                [random_instruction(config, trial.rng, 20) for _ in range(12)],
+                [random_instruction(config, trial.rng, 30) for _ in range(12)],
                 stalls=dict.fromkeys(streams, stall),
                 seed=trial.seed,
             )
@@ -154,7 +199,6 @@ def _reset(trial: Trial, engine: Engine) -> None:
     assert ScalarEngine(config).accumulators.sum() == 0
 
 
-MIXED = ("copy", "tanh", "exp", "silu", "prelu", "square", "log", "silu_dx", "rsqrt", "reciprocal")
 BENCH = Bench(
     "scalar.engine",
     block=Hardware,
@@ -162,7 +206,7 @@ BENCH = Bench(
         ScalarConfig(lanes=2, functions=MIXED),
         ScalarConfig(
             lanes=1,
-            functions=("copy", "exp", "rsqrt", "gelu"),
+            functions=FEW,
             formats=("fp32", "bf16"),
             multiply_stages=2,
             add_stages=2,
@@ -170,4 +214,5 @@ BENCH = Bench(
     ),
     long=(ScalarConfig(lanes=3),),
     check=check,
+    cover=COVER,
 )

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from golden.vector.instructions import Instruction
+from golden.vector.instructions import NO_OPERANDS, OPERATION_USERS, TWO_OPERANDS, Instruction, constants_of
 from hdl.vector.engine import VectorEngine
 from spec.tables import pattern
-from spec.vector import KEEP, OPCODES, OPERATIONS, REDUCE_COMMANDS, SEARCHES, STATUS, VectorConfig
+from spec.vector import ELEMENT_FORMATS, KEEP, OPCODES, OPERATIONS, REDUCE_COMMANDS, SEARCHES, STATUS, VectorConfig
 from verif.harness.bench import Bench, Trial
+from verif.harness.coverage import CoverGroup
 from verif.harness.faults import check_notices_late
 from verif.harness.model import Result
 from verif.harness.packing import pack_array
@@ -19,6 +20,27 @@ from verif.vector.programs import Expected, constants, expected, fields, operand
 
 QUIET = 200
 """Cycles without a transfer after which a run has ended."""
+
+
+COVER = CoverGroup(
+    "vector.engine",
+    {
+        "opcode": tuple(OPCODES),
+        "op0": tuple(OPERATIONS),
+        "op1": tuple(OPERATIONS),
+        "reverse0": (False, True),
+        "left": ELEMENT_FORMATS,
+        "right": ELEMENT_FORMATS,
+        "output": ELEMENT_FORMATS,
+        "rounding": ("nearest", "stochastic"),
+        "reduce": REDUCE_COMMANDS,
+        "constants": (0, 1, 2),
+        "rows": ("1", "2 to 20", "more"),
+        "stalled": ("no", "yes"),
+        "status": STATUS,
+    },
+    [("op0", "reverse0"), ("opcode", "constants"), ("rows", "stalled")],
+)
 
 
 class Engine:
@@ -51,11 +73,37 @@ class Engine:
             self.shape, {"row": golden.rows, "written": golden.written @ (1 << np.arange(self.config.lanes))}
         )
         self.rows.compare(run.outputs["results"], rows)
+        self._cover(program, golden, options.get("stalls"))
         self.codes.compare(run.outputs["status"], np.array(golden.statuses, np.uint32)[:, None])
         if "stalls" not in options:
             self.rows.compare_cycles(run.stamps["results"], golden.row_cycles)
             self.codes.compare_cycles(run.stamps["status"], golden.status_cycles)
         return run, golden, rows
+
+    def _cover(self, program: Sequence[Instruction], golden: Expected, stalls: Any) -> None:
+        """Note what the program met."""
+        for entry, code in zip(program, golden.statuses, strict=True):
+            COVER.hit(status=STATUS[code])
+            if STATUS[code] != "done":
+                continue
+            COVER.hit(
+                opcode=entry.opcode,
+                constants=len(constants_of(entry)),
+                rows="1" if entry.length == 1 else "2 to 20" if entry.length <= 20 else "more",
+                stalled="yes" if stalls else "no",
+            )
+            if entry.opcode in OPERATION_USERS:
+                COVER.hit(op0=entry.op0, reverse0=entry.reverse0)
+                if entry.opcode != "tensor_tensor":
+                    COVER.hit(op1=entry.op1)
+            if entry.opcode not in NO_OPERANDS:
+                COVER.hit(left=entry.left_format)
+            if entry.opcode in TWO_OPERANDS:
+                COVER.hit(right=entry.right_format)
+            if entry.opcode != "set_seed":
+                COVER.hit(output=entry.output_format, rounding="stochastic" if entry.stochastic else "nearest")
+            if entry.opcode in ("select_reduce", "range_select"):
+                COVER.hit(reduce=entry.reduce)
 
 
 def check(trial: Trial) -> None:
@@ -169,4 +217,5 @@ BENCH = Bench(
     quick=(VectorConfig(lanes=2), VectorConfig(lanes=1, formats=("bf16", "fp32", "int32"), operation_stages=2)),
     long=(VectorConfig(lanes=5, operation_stages=3),),
     check=check,
+    cover=COVER,
 )
