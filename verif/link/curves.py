@@ -105,7 +105,7 @@ def point(
     return Point(load, float(latency), float(accepted))
 
 
-def saturation(measure: Callable[[float], Point], threshold: float, *, high: float = 1.0, steps: int = 7) -> float:
+def saturation(measure: Callable[[float], Point], threshold: float, *, high: float = 1.0, steps: int = 8) -> float:
     """Highest load, within ``high / 2**steps``, at which the mean latency stays below ``threshold``."""
     if measure(high).latency < threshold:
         return high
