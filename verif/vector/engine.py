@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from golden.vector.instructions import NO_OPERANDS, OPERATION_USERS, TWO_OPERANDS, Instruction, constants_of
+from golden.vector.instructions import NO_OPERANDS, OPERATION_USERS, TWO_OPERANDS, Instruction, constants_of, error_of
 from hdl.vector.engine import VectorEngine
 from spec.tables import pattern
 from spec.vector import ELEMENT_FORMATS, KEEP, OPCODES, OPERATIONS, REDUCE_COMMANDS, SEARCHES, STATUS, VectorConfig
@@ -138,7 +138,7 @@ def check(trial: Trial) -> None:
             )
     for opcode in OPCODES:
         with trial.test(f"instruction {opcode}"):
-            engine.run([entry for entry in _random(trial, 150) if entry.opcode == opcode] or _random(trial, 5))
+            engine.run(_variants(trial, opcode))
     with trial.test("shuffle: reversed lanes, one kept"):
         mask = np.arange(config.lanes, dtype=np.uint32)[::-1].copy()
         mask[0] = KEEP
@@ -180,6 +180,26 @@ def check(trial: Trial) -> None:
 
 def _random(trial: Trial, count: int) -> list[Instruction]:
     return [random_instruction(trial.config, trial.rng, 30) for _ in range(count)]
+
+
+def _variants(trial: Trial, opcode: str) -> list[Instruction]:
+    """Random instructions of one kind, with constants in each form, and one element."""
+    found: list[Instruction] = []
+    while len(found) < 6:
+        found += [
+            entry
+            for entry in _random(trial, 20)
+            if entry.opcode == opcode and error_of(trial.config, entry) == "done" and entry.length > 1
+        ]
+    rows = trial.rng.normal(0, 4, (2, trial.config.lanes)).astype(np.float32).view(np.uint32)
+    one = dataclasses.replace(found[0], c0=rows[0], c1=7, length=1, group=0)
+    return [
+        *found,
+        one,
+        dataclasses.replace(found[1], c0=rows[0], c1=rows[1]),
+        dataclasses.replace(found[2], c0=pattern(1.5), c1=rows[1]),
+        dataclasses.replace(found[3], c0=5, c1=3),
+    ]
 
 
 def _wrong() -> list[Instruction]:
