@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golden.tensor.array import FP8_MINUS_ZERO, SCALE_SHIFT, paired
+from golden.tensor.convolution import Convolution, lower, store
 from golden.tensor.gemm import Step, group_steps, groups, transpose_steps, utilisation
 from golden.tensor.program import Instruction
 from hdl.tensor import TensorEngine
@@ -112,6 +113,17 @@ class TensorDriver:
         tile = np.zeros((self.config.rows, part.shape[1]), codes.dtype)
         tile[: len(part)] = part
         return tile
+
+    def convolve(self, layer: Convolution, weights: Codes, image: Codes, name: str = "bf16") -> tuple[Bits, int]:
+        """fp32 bits ``[outputs, out_height, out_width]`` of a layer, and the cycles it took, block by block."""
+        result = np.zeros((layer.outputs, layer.out_height, layer.out_width), np.uint32)
+        cycles = 0
+        for block in lower(self.config, layer, weights, image, name):
+            run = self.run(block.program)
+            cycles += int(run.stamps["status"][-1] - run.stamps["requests"][0] + 1)
+            count = len(block.rows) * len(block.columns)
+            store(result, block, self.read(block.bank * self.config.bank_depth + np.arange(count))[0])
+        return result, cycles
 
     def run(self, program: Program, **settings: Any) -> Result:
         """Run a program until it gave a status for each instruction; ``settings`` are those of :meth:`Model.run`."""

@@ -7,10 +7,11 @@ import numpy as np
 from amaranth.lib import data
 
 from golden.tensor.array import Engine, gemm, run
+from golden.tensor.convolution import Convolution, convolve
 from golden.tensor.program import Timing, timing
 from hdl.tensor import TensorEngine
 from hdl.tensor.layouts import STATUS, result_layout
-from spec.formats import FP32
+from spec.formats import FLOATS, FP32
 from spec.tensor import BITS, PAIRS, QUAD_ROWS, QUADS, Operation, Status, TensorConfig
 from verif.harness.bench import Bench, Trial
 from verif.harness.coverage import CoverGroup
@@ -143,6 +144,8 @@ def check(trial: Trial) -> None:
         checker.check(overlapping(writer, 12))
     with trial.test("products of any size"):
         _products(checker)
+    with trial.test("convolutions"):
+        _convolutions(checker)
     with trial.test("reads beside accumulation"):
         _reads(checker)
     with trial.test("reset in mid-flight"):
@@ -180,6 +183,24 @@ def _products(checker: Checker) -> None:
         codes = rng.integers(0, 1 << width, (13, 11), dtype=dtype)
         board = checker.trial.scoreboard("transpose", data.ArrayLayout(32, 13))
         board.compare(checker.driver.transpose(codes)[0].astype(np.uint32), codes.T.astype(np.uint32))
+
+
+def _convolutions(checker: Checker) -> None:
+    """A strided, padded layer and a depthwise one, for the first format that is multiplied in one pass."""
+    config, rng = checker.config, checker.trial.rng
+    name = next(name for name in config.operands if name in FLOATS)
+    for layer in (
+        Convolution(channels=5, outputs=4, height=5, width=4, stride=2, padding=1),
+        Convolution(channels=3, outputs=3, height=4, width=4, groups=3, dilation=1),
+    ):
+        shape = layer.outputs, layer.channels // layer.groups * layer.kernel**2
+        weights = operands(rng, name, shape, "moderate").reshape(layer.outputs, -1, layer.kernel, layer.kernel)
+        image = operands(rng, name, (layer.channels, layer.height * layer.width), "moderate")
+        image = image.reshape(layer.channels, layer.height, layer.width)
+        ours, _ = checker.driver.convolve(layer, weights, image, name)
+        golden = convolve(config, layer, weights, image, name)
+        board = checker.trial.scoreboard("convolution", data.ArrayLayout(FP32.width, layer.outputs), "fp32")
+        board.compare(ours.reshape(layer.outputs, -1).T.copy(), golden.reshape(layer.outputs, -1).T.copy())
 
 
 def _reads(checker: Checker) -> None:
