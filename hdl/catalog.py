@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from hdl.block import Block
 from hdl.fifo import Fifo
+from hdl.hbm.controller import HbmController
 from hdl.hbm.scheduler import HbmScheduler
 from hdl.link.link import LinkEnd
 from hdl.link.router import Router
@@ -41,6 +42,7 @@ BLOCKS: dict[str, Callable[[MachineConfig], Block]] = {
     "link.link": lambda _: LinkEnd(LinkConfig()),
     "link.router": lambda _: Router(RouterConfig(torus=Torus(sizes=(4, 4)))),
     "link.switch": lambda _: Switch(SwitchConfig()),
+    "hbm.controller": lambda machine: HbmController(controller_of(machine.chip)),
     "hbm.scheduler": lambda machine: HbmScheduler(controller_of(machine.chip)),
     "numerics.add": lambda _: Add(AddConfig()),
     "numerics.cast": lambda _: Cast(CastConfig(sources=("fp32",), targets=OPERANDS)),

@@ -30,7 +30,7 @@ class Layouts:
 
     def __init__(self, config: HbmControllerConfig) -> None:
         g = config.geometry
-        self.tag_bits = max(config.tag_bits, bits(config.write_lines))
+        self.tag_bits = max(config.tag_bits, bits(config.write_lines + 1))
         fields = {"bank": bits(g.all_banks), "row": bits(g.rows), "column": bits(g.columns)}
         self.place = data.StructLayout(fields)
         self.request = data.StructLayout({"write": 1, "place": self.place, "tag": self.tag_bits})

@@ -93,7 +93,7 @@ def _trace(model: Model, name: str, total: int) -> list[Record]:
     )
 
     def record(figure: str, value: float, unit: str, target: float | None = None, better: str = "higher") -> Record:
-        return Record("hbm", f"{name}: {figure}", round(value, 2), unit, target, "; ".join(beside), better)
+        return Record("hbm", f"{name}: {figure}", round(float(value), 2), unit, target, "; ".join(beside), better)
 
     rows = [
         record("bus utilisation", reached, "%", _target(name)),
