@@ -219,6 +219,6 @@ def cells(block: Router) -> dict[str, int]:
         subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
         report = (Path(folder) / "report").read_text()
     total = report[report.rindex("=== design hierarchy ===") :]
-    counts = re.findall(r"^\s+(\d+)\s+(?:[\d.]+\s+)?(\$_\w+_)\s*$", total, re.MULTILINE)
+    counts = re.findall(r"^\s+(\d+)\s+(?:[\d.-]+\s+)?(\$_\w+_)\s*$", total, re.MULTILINE)
     flops = sum(int(count) for count, name in counts if "DFF" in name)
     return {"gates": sum(int(count) for count, _ in counts) - flops, "flip-flops": flops}
