@@ -25,6 +25,9 @@ from spec.models import model_named
 from spec.parallelism import ParallelConfig, WorkloadConfig
 from spec.parameters import ParameterError
 
+PATIENCE_SECONDS = 20.0
+"""How long a cluster may stand still; a worker that is restarted takes a few seconds."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Point:
@@ -155,14 +158,28 @@ def on_cores(workers: int | None = None, work: Callable[[Point], dict[str, Any]]
 
 
 def on_dask(client: Any, work: Callable[[Point], dict[str, Any]] = evaluate) -> Submit:
-    """Workers of a Dask cluster (a ``distributed.Client``); the package must be importable there."""
+    """Workers of a Dask cluster (a ``distributed.Client``); the package must be importable there.
+
+    A cluster in which nobody works for :data:`PATIENCE_SECONDS` has lost its workers, and with them the rest.
+    """
 
     def together(points: Sequence[Point]) -> Iterator[tuple[Point, dict[str, Any] | None]]:
         import distributed
 
         futures = {client.submit(work, point, pure=False): point for point in points}
-        for future in distributed.as_completed(list(futures)):
-            lost = future.cancelled() or isinstance(future.exception(), distributed.KilledWorker)
-            yield futures[future], None if lost else future.result()
+        waiting = set(futures)
+        while waiting:
+            try:
+                done = distributed.wait(waiting, timeout=PATIENCE_SECONDS, return_when="FIRST_COMPLETED").done
+            except TimeoutError:
+                if any(client.processing().values()):
+                    continue
+                client.cancel(list(waiting))
+                yield from ((futures[future], None) for future in waiting)
+                return
+            waiting -= done
+            for future in done:
+                lost = future.cancelled() or isinstance(future.exception(), distributed.KilledWorker)
+                yield futures[future], None if lost else future.result()
 
     return _patient(together)

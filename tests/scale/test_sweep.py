@@ -1,3 +1,4 @@
+import contextlib
 import json
 import os
 from collections.abc import Iterator, Sequence
@@ -6,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import scale.sweep
 from scale.measured import load
 from scale.sweep import Point, evaluate, finished, layouts, on_cores, on_dask, sweep
 from spec.parameters import ParameterError
@@ -94,20 +96,37 @@ def test_processes_give_what_this_process_gives(tmp_path: Path) -> None:
         assert one.get("figures", {}).get("step time") == other.get("figures", {}).get("step time")
 
 
-@pytest.mark.long
-def test_a_dask_cluster_that_loses_a_worker_finishes_the_rest(tmp_path: Path) -> None:
+@contextlib.contextmanager
+def _cluster(workers: int) -> Iterator[Any]:
     import dask
     import distributed
 
     with (
         dask.config.set({"distributed.scheduler.allowed-failures": 1}),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
+        distributed.LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as cluster,
         distributed.Client(cluster) as client,
     ):
-        outcomes, lost = sweep(POINTS, tmp_path / "sweep.jsonl", on_dask(client, _dies))
-        assert lost == [POINTS[1]]
-        assert len(outcomes) == 3
-        assert len(sweep(POINTS, tmp_path / "sweep.jsonl", on_dask(client))[0]) == 4
+        yield client
+
+
+@pytest.mark.long
+def test_a_dask_cluster_that_loses_workers_keeps_what_is_finished(tmp_path: Path) -> None:
+    path = tmp_path / "sweep.jsonl"
+    with _cluster(2) as client:
+        outcomes, lost = sweep(POINTS, path, on_dask(client, _dies))
+    assert POINTS[1] in lost
+    assert len(outcomes) + len(lost) == 4
+    assert len(path.read_text().splitlines()) == len(outcomes)
+    with _cluster(1) as client:
+        outcomes, lost = sweep(POINTS, path, on_dask(client))
+    assert (len(outcomes), lost) == (4, [])
+
+
+@pytest.mark.long
+def test_a_dask_cluster_without_workers_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scale.sweep, "PATIENCE_SECONDS", 1.0)
+    with _cluster(0) as client:
+        assert sweep(POINTS[:2], tmp_path / "sweep.jsonl", on_dask(client)) == ([], POINTS[:2])
 
 
 def test_layouts_multiply_to_the_chips() -> None:
