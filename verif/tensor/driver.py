@@ -7,7 +7,7 @@
 
 import dataclasses
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,10 +18,12 @@ from golden.tensor.convolution import Convolution, lower, store
 from golden.tensor.gemm import Step, group_steps, groups, transpose_steps, utilisation
 from golden.tensor.program import Instruction
 from hdl.tensor import TensorEngine
+from hdl.tensor.layouts import request_layout
 from spec.formats import FLOATS
 from spec.parameters import refuse
 from spec.tensor import PAIRS, QUAD_ROWS, QUADS, SCALE, Operation, Status, TensorConfig
 from verif.harness.model import Model, Result
+from verif.harness.packing import pack_array
 
 Codes = NDArray[np.unsignedinteger]
 Bits = NDArray[np.uint32]
@@ -130,32 +132,9 @@ class TensorDriver:
         settings.setdefault("expect", {"status": len(program)})
         return self.model.run(self.inputs(program), **settings)
 
-    def inputs(self, program: Program) -> dict[str, Any]:
+    def inputs(self, program: Program) -> dict[str, Bits]:
         """The items of the streams that the program takes."""
-        instructions = [instruction for instruction, _ in program]
-        inputs: dict[str, Any] = {"requests": requests(instructions)}
-        for name, operation, lanes in (
-            ("stationary", Operation.LOAD_STATIONARY, self.config.load_columns),
-            ("moving", Operation.MATMUL, 1),
-        ):
-            items = [self.items(codes, lanes) for instruction, codes in program if instruction.operation == operation]
-            if items:
-                inputs[name] = np.concatenate(items)
-        return inputs
-
-    def items(self, codes: Codes, lanes: int) -> Bits:
-        """Codes ``[rows, columns]`` as words of stream items of ``lanes`` columns each; what is missing is zero."""
-        config, count = self.config, -(-codes.shape[1] // lanes)
-        words = np.zeros((count * lanes, config.rows), np.uint64)
-        words[: codes.shape[1]] = codes.T
-        dtype = {8: np.uint8, 16: np.uint16, 32: np.uint32}[config.operand_bits]
-        elements = words.astype(dtype).view(np.uint8).reshape(count * lanes, config.rows * config.operand_bits // 8)
-        scales = (words[:, ::QUAD_ROWS][:, : config.scales] >> np.uint64(SCALE_SHIFT)).astype(np.uint8)
-        octets = np.concatenate([elements, scales], axis=1)
-        octets = octets.reshape(count, lanes * octets.shape[1])
-        padded = np.zeros((count, -(-octets.shape[1] // 4) * 4), np.uint8)
-        padded[:, : octets.shape[1]] = octets
-        return padded.view(np.uint32)
+        return stream_items(self.config, program)
 
     def read(self, addresses: NDArray[np.integer], **settings: Any) -> tuple[Bits, NDArray[np.bool_], Result]:
         """fp32 bits ``[columns, addresses]`` of PSUM locations, and which of these were written since reset."""
@@ -185,7 +164,31 @@ def _zeros(name: str) -> tuple[int, int]:
     return scale, scale | sum(1 << (index * width + width - 1) for index in range(4))
 
 
-def requests(instructions: Sequence[Instruction]) -> Mapping[str, NDArray[np.int64]]:
-    """Items of the ``requests`` stream, by field."""
-    rows = [dataclasses.asdict(instruction) for instruction in instructions]
-    return {name: np.array([int(row[name]) for row in rows]) for name in rows[0]}
+def stream_items(config: TensorConfig, program: Program) -> dict[str, Bits]:
+    """The items of each stream that a program takes, as words ``[item, word]``."""
+    rows = [dataclasses.asdict(instruction) for instruction, _ in program]
+    fields = {name: np.array([int(row[name]) for row in rows]) for name in rows[0]}
+    found = {"requests": pack_array(request_layout(config), fields)}
+    for name, operation, lanes in (
+        ("stationary", Operation.LOAD_STATIONARY, config.load_columns),
+        ("moving", Operation.MATMUL, 1),
+    ):
+        items = [operand_items(config, codes, lanes) for one, codes in program if one.operation == operation]
+        if items:
+            found[name] = np.concatenate(items)
+    return found
+
+
+def operand_items(config: TensorConfig, codes: Codes, lanes: int) -> Bits:
+    """Codes ``[rows, columns]`` as words of stream items of ``lanes`` columns each; what is missing is zero."""
+    count = -(-codes.shape[1] // lanes)
+    words = np.zeros((count * lanes, config.rows), np.uint64)
+    words[: codes.shape[1]] = codes.T
+    dtype = {8: np.uint8, 16: np.uint16, 32: np.uint32}[config.operand_bits]
+    elements = words.astype(dtype).view(np.uint8).reshape(count * lanes, config.rows * config.operand_bits // 8)
+    scales = (words[:, ::QUAD_ROWS][:, : config.scales] >> np.uint64(SCALE_SHIFT)).astype(np.uint8)
+    octets = np.concatenate([elements, scales], axis=1)
+    octets = octets.reshape(count, lanes * octets.shape[1])
+    padded = np.zeros((count, -(-octets.shape[1] // 4) * 4), np.uint8)
+    padded[:, : octets.shape[1]] = octets
+    return padded.view(np.uint32)
