@@ -34,22 +34,23 @@ class Router(Block):
                 "o": Out(FlitLink(config)).array(config.ports),
             },
         )
-        self.lanes = [[Lane(config) for _ in range(config.lanes)] for _ in range(config.ports)]
-        cycles = [config.torus.flit_cycles(port) for port in range(config.ports)]
-        self.outputs = [Output(OutputConfig(router=config, cycles=count)) for count in cycles]
 
     def elaborate(self, platform: Any) -> Module:
         """Every lane to every output and back."""
         m = Module()
         config = self.config
-        every = [lane for port in self.lanes for lane in port]
-        for number, output in enumerate(self.outputs):
+        # Made here, not in the constructor: of the routers of a fabric only the first is elaborated.
+        lanes_of = [[Lane(config) for _ in range(config.lanes)] for _ in range(config.ports)]
+        cycles = [config.torus.flit_cycles(port) for port in range(config.ports)]
+        outputs = [Output(OutputConfig(router=config, cycles=count)) for count in cycles]
+        every = [lane for port in lanes_of for lane in port]
+        for number, output in enumerate(outputs):
             m.submodules[f"output_{number}"] = place(output, platform)
             connect(m, output.link, flipped(self.o[number]))
             m.d.comb += output.ask.eq(Cat(lane.ask[number] for lane in every))
             for index, lane in enumerate(every):
                 m.d.comb += [output.use[index].eq(lane.use), output.flits[index].eq(lane.flit)]
-        for port, lanes in enumerate(self.lanes):
+        for port, lanes in enumerate(lanes_of):
             for number, lane in enumerate(lanes):
                 m.submodules[f"lane_{port}_{number}"] = place(lane, platform)
                 channel = number % config.channels
@@ -62,10 +63,10 @@ class Router(Block):
                     lane.group.eq(number // config.channels),
                     lane.write.eq(self.i[port].valid & (self.i[port].lane == number)),
                     lane.flit_in.eq(self.i[port].flit),
-                    lane.won.eq(Cat(output.grant[index] for output in self.outputs).any()),
+                    lane.won.eq(Cat(output.grant[index] for output in outputs).any()),
                     self.i[port].credit[number].eq(lane.credit),
                 ]
-                for other, output in enumerate(self.outputs):
+                for other, output in enumerate(outputs):
                     m.d.comb += [
                         lane.open[other].eq(output.open),
                         lane.free[other].eq(output.free),
@@ -74,6 +75,6 @@ class Router(Block):
                     with m.If(lane.ask[other]):
                         m.d.comb += lane.given.eq(output.given)
                     for less in range(config.ports):
-                        more = output.space > self.outputs[less].space
+                        more = output.space > outputs[less].space
                         m.d.comb += lane.roomier[other][less].eq(more if other > less > 0 else 0)
         return m
