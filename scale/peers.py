@@ -31,6 +31,9 @@ ASTRA_US: dict[str, dict[str, dict[int, float]]] = {
 }
 """Microseconds by network, collective and MiB each rank puts in; on the switch by halving and doubling."""
 
+ASTRA_DIRECT_US = 105.74
+"""All-to-all of 1 GiB on the switch by ASTRA-sim's ``direct``, which forgets that a port carries one byte at a time."""
+
 TWO_RANKS = "aws-neuron-sdk, tools/neuron-sys-tools/nccom-test.rst: sample output, all-reduce of fp32 over 2 ranks"
 TWO_RANKS_US: dict[int, float] = {
     64 << 10: 58,
