@@ -28,7 +28,7 @@ LOG_BOUND = 1.15
 """In units of the smallest result that such a segment takes part in: 2**-25."""
 TAIL_BOUND = 0.6
 """Of the factor beside a tail: the product adds half a unit and what is left of the tail's own rounding."""
-RELAXED = 1.1
+RELAXED = 1.2
 """By which bounds grow for a binade that cannot meet them with the most index bits."""
 DIRECT_BITS = 5
 """A binade that needs more index bits than this uses the exponential tail, if the function has one."""
