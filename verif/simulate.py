@@ -112,7 +112,7 @@ def table(rows: Iterable[Row]) -> Table:
         colour = "green" if row.verdict == "pass" else "bold red"
         shown.add_row(
             row.block,
-            row.summary or row.parameters,
+            row.summary or "defaults",
             f"{row.tests:,}",
             f"{row.vectors:,}",
             f"{row.mismatches:,}",
