@@ -13,7 +13,14 @@ from typing import Any
 import pytest
 from amaranth.hdl import UnusedElaboratable
 from amaranth.sim import Simulator
-from emit_blocks import (
+
+from hdl.block import Block
+from hdl.catalog import BLOCKS
+from hdl.describe import ports_of
+from hdl.emit import SRAM, Emission, emit
+from hdl.rtlil import ConversionError
+from spec.presets import machine_named
+from tests.hdl.emit_blocks import (
     MEMORIES,
     Constant,
     Large,
@@ -25,13 +32,6 @@ from emit_blocks import (
     Table,
     TwoClocks,
 )
-
-from hdl.block import Block
-from hdl.catalog import BLOCKS
-from hdl.describe import ports_of
-from hdl.emit import SRAM, Emission, emit
-from hdl.rtlil import ConversionError
-from spec.presets import machine_named
 from verif.harness.design import Design, Port
 from verif.harness.model import Model
 from verif.harness.packing import from_words
@@ -180,7 +180,7 @@ def test_the_digest_stands_in_the_verilog() -> None:
 
 def test_bytes_are_the_same_in_every_process() -> None:
     code = (
-        "import json; from emit_blocks import *; from hdl.emit import emit\n"
+        "import json; from tests.hdl.emit_blocks import *; from hdl.emit import emit\n"
         "for kind in (Lookup, Memories, TwoClocks):\n"
         "    emission = emit(kind(LookupConfig())); print(emission.verilog, json.dumps(emission.description))"
     )

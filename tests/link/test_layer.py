@@ -53,7 +53,9 @@ def test_nothing_is_lost_doubled_or_reordered(rate: float) -> None:
     for direction in range(2):
         received = carried.payloads[direction]
         assert received == items[direction][: len(received)]
-        assert len(received) > 0.6 * goodput_bound(config, rate) * cycles
+        # The bound takes every request for a repeat to arrive; beyond the rate the link is made for, many do not.
+        share = 0.6 if rate <= 1e-3 else 0.3
+        assert len(received) > share * goodput_bound(config, rate) * cycles
 
 
 def test_a_receiver_that_ignores_sequence_numbers_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:

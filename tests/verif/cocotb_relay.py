@@ -5,8 +5,8 @@ from typing import Any
 
 import cocotb
 from cocotb.triggers import ClockCycles, with_timeout
-from harness_blocks import Item
 
+from tests.verif.harness_blocks import Item
 from verif.harness.packing import pack, unpack
 from verif.harness.scoreboard import Scoreboard
 from verif.harness.stalls import ALWAYS, STALLS

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 from amaranth.hdl import Module
-from example_bench import BENCH, AddOne, check
 
 from spec.parameters import ParameterError, Parameters
+from tests.verif.example_bench import BENCH, AddOne, check
 from verif.fifo import BENCH as FIFO
 from verif.harness.bench import Bench, Row, Trial
 from verif.simulate import run_benches, table

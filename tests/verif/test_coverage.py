@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from harness_blocks import Relay, RelayConfig
 
+from tests.verif.harness_blocks import Relay, RelayConfig
 from verif.harness import counts
 from verif.harness.coverage import CoverGroup, Exclusion, Point, read_dat, read_exclusions, tallies
 from verif.harness.model import Model

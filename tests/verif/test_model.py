@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from harness_blocks import Adder, Fault, Relay, RelayConfig, WideConfig
 
 from hdl.fifo import Fifo
 from spec.fifo import FifoConfig
+from tests.verif.harness_blocks import Adder, Fault, Relay, RelayConfig, WideConfig
 from verif.harness.model import Model, ProtocolError
 from verif.harness.pysim import simulate
 from verif.harness.stalls import ALWAYS, STALLS

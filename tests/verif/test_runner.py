@@ -4,14 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
-from harness_blocks import Relay, RelayConfig
 
+from tests.verif.harness_blocks import Relay, RelayConfig
 from verif.harness.runner import Report, chosen_seed, run_cocotb
 
 
 @pytest.fixture(scope="module")
 def report() -> Report:
-    return run_cocotb(Relay(RelayConfig()), "cocotb_relay", seed=21)
+    return run_cocotb(Relay(RelayConfig()), "tests.verif.cocotb_relay", seed=21)
 
 
 def messages(report: Report, name: str) -> list[str]:
@@ -52,7 +52,7 @@ def test_counts_cycles_and_junit_come_back(report: Report) -> None:
 
 def test_the_same_seed_draws_the_same_and_writes_waves(tmp_path: Path) -> None:
     block = Relay(RelayConfig())
-    runs = [run_cocotb(block, "cocotb_relay", tests="seeded", seed=seed, waves=True) for seed in (4, 4, 5)]
+    runs = [run_cocotb(block, "tests.verif.cocotb_relay", tests="seeded", seed=seed, waves=True) for seed in (4, 4, 5)]
     drawn = [re.search(r"drew (\d+)", run.log.read_text()) for run in runs]
     first, second, third = (found[1] for found in drawn if found)
     assert first == second != third
@@ -62,7 +62,7 @@ def test_the_same_seed_draws_the_same_and_writes_waves(tmp_path: Path) -> None:
 
 
 def test_a_module_without_tests_is_not_a_pass() -> None:
-    report = run_cocotb(Relay(RelayConfig()), "cocotb_relay", tests="nothing", seed=1)
+    report = run_cocotb(Relay(RelayConfig()), "tests.verif.cocotb_relay", tests="nothing", seed=1)
     assert not report.passed
     with pytest.raises(AssertionError, match="no test ran"):
         report.check()
