@@ -4,13 +4,10 @@ import resource
 import time
 
 import numpy as np
-from amaranth.lib import data
 
 from golden.tensor.array import gemm
-from spec.formats import FP32
 from spec.results import Record
 from spec.tensor import PAIRS, TensorConfig
-from verif.harness.scoreboard import Scoreboard
 from verif.tensor.driver import TensorDriver
 from verif.tensor.stimulus import operands
 
@@ -37,12 +34,11 @@ def bench_fullsize() -> list[Record]:
         product = driver.matmul(stationary, moving, name, name)
         elapsed = time.perf_counter() - before
         golden = gemm(CONFIG, stationary, moving, name, name)
-        board = Scoreboard("product", data.ArrayLayout(FP32.width, CONFIG.columns), "fp32")
-        board.compare(product.bits.T.copy(), golden.T.copy())
+        different = int((product.bits != golden).sum())
         speed = (product.cycles + product.read_cycles) / elapsed
         figure = f"{k}x{CONFIG.columns}x{COLUMNS} {name}"
         records += [
-            Record(block, f"{figure}: results that differ from golden", 0, "results", 0, None, "lower"),
+            Record(block, f"{figure}: results that differ from golden", different, "results", 0, None, "lower"),
             Record(block, f"{figure}: cycles", product.cycles, "cycles"),
             Record(block, f"{figure}: simulation speed", round(speed), "cycles/s", SPEED, SPIKE),
         ]

@@ -11,6 +11,7 @@ from golden.tensor.gemm import group_steps, groups
 from hdl.tensor import TensorEngine
 from spec.results import Record
 from spec.tensor import TensorConfig
+from verif.harness.compile import Options
 from verif.harness.design import design_of
 from verif.harness.model import Model, as_words
 from verif.harness.pysim import simulate
@@ -30,7 +31,7 @@ def bench_simulators() -> list[Record]:
         inputs, count = _stimulus(config)
         label = f"tensor engine {size}x{size}"
         started = time.perf_counter()
-        with Model(TensorEngine(config)) as model:
+        with Model(TensorEngine(config), **TensorDriver.build(config)) as model:
             records.append(Record(label, "build of the compiled model", round(time.perf_counter() - started, 1), "s"))
             run = model.run(inputs, expect={"status": count})
             records.append(Record(label, "compiled batch model", round(run.cycles / model.seconds), "cycles/s"))
@@ -71,6 +72,9 @@ def _cocotb(config: TensorConfig, inputs: dict[str, Any], count: int) -> float:
             for name, items in inputs.items()
         }
         np.savez(path, allow_pickle=False, expected=np.array(count), **words)
-        report = run_cocotb(block, "verif.bench.cocotb_program", environment={PROGRAM: str(path)}, seed=1)
+        build = TensorDriver.build(config)
+        options = Options(hierarchy=tuple(build["hierarchy"]), no_inline=tuple(build["no_inline"]))
+        environment = {PROGRAM: str(path)}
+        report = run_cocotb(block, "verif.bench.cocotb_program", environment=environment, options=options, seed=1)
         report.check()
         return report.cycles / sum(case.seconds for case in report.cases)
