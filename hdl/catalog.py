@@ -37,10 +37,20 @@ from spec.scalar import ScalarConfig
 from spec.topology import Torus
 from spec.vector import VectorConfig
 
+TORUS_CHIPS = 16
+"""Chips of the real instance, a 4x4 torus; a machine of fewer chips is a ring of them."""
+
+
+def torus_of(machine: MachineConfig) -> Torus:
+    """The torus that joins the chips of one instance of ``machine``."""
+    chips = machine.instance_chips
+    return Torus(sizes=(4, 4) if chips >= TORUS_CHIPS else (chips,))
+
+
 BLOCKS: dict[str, Callable[[MachineConfig], Block]] = {
     "fifo": lambda _: Fifo(FifoConfig()),
     "link.link": lambda _: LinkEnd(LinkConfig()),
-    "link.router": lambda _: Router(RouterConfig(torus=Torus(sizes=(4, 4)))),
+    "link.router": lambda machine: Router(RouterConfig(torus=torus_of(machine))),
     "link.switch": lambda _: Switch(SwitchConfig()),
     "hbm.controller": lambda machine: HbmController(controller_of(machine.chip)),
     "hbm.scheduler": lambda machine: HbmScheduler(controller_of(machine.chip)),
