@@ -35,6 +35,9 @@ DIRECT_BITS = 5
 ORIGIN = {name: index for index, name in enumerate(ORIGINS)}
 BASE = {name: index for index, name in enumerate(BASES)}
 
+FITTED_BITS = {"hi": 23, "lo": 7, "c1": 23, "c2": 15, "c3": 9}
+"""Mantissa bits the fit leaves each coefficient; a root's ``lo`` keeps all of its own."""
+
 
 class GenerationError(Exception):
     """No segmentation meets the bound."""
@@ -56,8 +59,8 @@ def bits_of(value: float) -> int:
 
 
 def shorten(value: float, name: str) -> float:
-    """``value`` rounded to the mantissa bits that the table stores of coefficient ``name``."""
-    keep = tables.MANTISSA_BITS[name] + 1
+    """``value`` rounded to the mantissa bits that the fit leaves coefficient ``name``."""
+    keep = FITTED_BITS[name] + 1
     fraction, exponent = math.frexp(float(value))
     return float(np.float32(math.ldexp(round(math.ldexp(fraction, keep)), exponent - keep)))
 
