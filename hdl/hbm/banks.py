@@ -25,7 +25,7 @@ class HbmBanks(Block):
     channel)
     ``precharge_ready``     open, timers run out
     ``refresh_ready``       closed, timers of the bank run out (``refresh_any``: those of the pseudo channel)
-    ``probe`` → ``probe_hit``   whether this place lies in the row that is open *after* this slot's row command
+    ``probe`` → ``probe_hit``   whether this row is the one that is open *after* this slot's row command
 
     Reset closes all banks and clears all timers.
     """
@@ -36,9 +36,9 @@ class HbmBanks(Block):
         signature = {name: Out(banks) for name in masks} | {
             "activate_any": Out(1),
             "refresh_any": Out(1),
-            "column": In(layouts.column),
+            "column": In(layouts.used),
             "row": In(layouts.row),
-            "probe": In(layouts.place),
+            "probe": In(layouts.target),
             "probe_hit": Out(1),
         }
         super().__init__(config, signature)

@@ -25,7 +25,9 @@ class Layouts:
     ``place``    bank (stack id and group included), row, and column of the line's first access
     ``request``  a line: write or read, its place, and a tag that comes back with its column commands
     ``column``   column command: ``last`` marks the second access of a line, ``enable`` a command at all
+    ``used``     what the bank machines need to know of it
     ``row``      row command; ``row`` counts for ACT only
+    ``target``   a row of a bank
     """
 
     def __init__(self, config: HbmControllerConfig) -> None:
@@ -44,4 +46,6 @@ class Layouts:
                 "last": 1,
             }
         )
+        self.used = data.StructLayout({"enable": 1, "write": 1, "bank": fields["bank"]})
         self.row = data.StructLayout({"kind": RowKind, "bank": fields["bank"], "row": fields["row"]})
+        self.target = data.StructLayout({"bank": fields["bank"], "row": fields["row"]})

@@ -74,7 +74,7 @@ class HbmScheduler(Block):
         self._choose_row(m, writing, urgent)
         flush = self._take_in(m)
         m.d.comb += [
-            banks.column.eq(self.column),
+            *(banks.column[name].eq(self.column[name]) for name in ("enable", "write", "bank")),
             banks.row.eq(self.row),
             refresh.demand.eq(reads.wants | Mux(writing, writes.wants, 0)),
             refresh.left.eq(
@@ -192,7 +192,7 @@ class HbmScheduler(Block):
         m.d.comb += [
             reads.probe.eq(line.place),
             writes.probe.eq(line.place),
-            self.banks.probe.eq(line.place),
+            *(self.banks.probe[name].eq(line.place[name]) for name in ("bank", "row")),
             flush.eq(self.waiting & (writes.same | (turn & ~line.write))),
             enters.eq(self.waiting & room & ~turn & ~writes.same & ~(line.write & reads.same)),
             reads.push.eq(enters & ~line.write),
@@ -200,7 +200,7 @@ class HbmScheduler(Block):
             self.request.ready.eq(~self.waiting | enters),
         ]
         for window in self.windows:
-            m.d.comb += [window.line.eq(line), window.push_hit.eq(self.banks.probe_hit)]
+            m.d.comb += [window.place.eq(line.place), window.tag.eq(line.tag), window.push_hit.eq(self.banks.probe_hit)]
         with m.If(self.request.ready):
             m.d.sync += [self.waiting.eq(self.request.valid), line.eq(self.request.payload)]
         return flush

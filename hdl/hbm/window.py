@@ -26,8 +26,8 @@ class HbmWindow(Block):
     ``lonely``: no other line wants the bank of ``column``. ``column.enable`` says that an answer exists.
 
     Effects at the end of the slot: ``take`` sends the access of ``column``, with its second one the line leaves;
-    ``push`` appends ``line`` (never when ``count`` is ``lines``), whose row is open if ``push_hit``; ``row`` is the row
-    command issued, and changes which rows are open. Reset empties the window.
+    ``push`` appends the line of ``place`` and ``tag`` (never when ``count`` is ``lines``), whose row is open if
+    ``push_hit``; ``row`` is the row command issued, and changes which rows are open. Reset empties the window.
     """
 
     def __init__(self, config: HbmControllerConfig, lines: int) -> None:
@@ -45,7 +45,8 @@ class HbmWindow(Block):
             "take": In(1),
             "push": In(1),
             "push_hit": In(1),
-            "line": In(self.layouts.request),
+            "place": In(self.layouts.place),
+            "tag": In(self.layouts.tag_bits),
             "row": In(self.layouts.row),
             "column": Out(self.layouts.column),
             "activate": Out(self.layouts.row),
@@ -145,7 +146,7 @@ class HbmWindow(Block):
             ]
             updated.append(u)
         new = Signal.like(entries[0], name="new")
-        m.d.comb += [new.place.eq(self.line.place), new.tag.eq(self.line.tag), new.hit.eq(self.push_hit)]
+        m.d.comb += [new.place.eq(self.place), new.tag.eq(self.tag), new.hit.eq(self.push_hit)]
         for i, e in enumerate(entries):
             behind = updated[min(i + 1, self.lines - 1)]
             m.d.sync += e.eq(Mux(self.push & push_at[i], new, Mux(gone[i], behind, updated[i])))
