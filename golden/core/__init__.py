@@ -1,0 +1,1 @@
+"""The NeuronCore as numbers: values, exceptions, time."""

@@ -1,0 +1,116 @@
+"""Parameters of the NeuronCore: engines, memories, semaphores, DMA."""
+
+import dataclasses
+
+from spec.machine import MachineConfig
+from spec.parameters import Parameters, parameter, refuse
+from spec.scalar import ScalarConfig
+from spec.tensor import TensorConfig
+from spec.vector import ELEMENT_FORMATS, VectorConfig
+
+ENGINES: tuple[str, ...] = ("tensor", "vector", "scalar", "sync")
+"""Sequencers of a core, in the order of their numbers."""
+
+WORD_BYTES = 4
+"""Bytes of a partition that one row access moves: the widest element."""
+LINE_BYTES = 64
+"""Bytes of one HBM access, a line."""
+QUARTERS = 4
+"""Start partitions are multiples of a quarter of the partitions."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CoreConfig(Parameters):
+    """One NeuronCore as hardware: its engines and what joins them."""
+
+    tensor: TensorConfig
+    vector: VectorConfig
+    scalar: ScalarConfig
+    sbuf_bytes: int = parameter(
+        192 * 1024, unit="bytes/partition", low=64, high=1 << 18, doc="state buffer; a multiple of 4 * sbuf_banks"
+    )
+    sbuf_banks: int = parameter(4, unit="banks", low=1, high=64, power_of_two=True, doc="words interleaved over them")
+    semaphores: int = parameter(
+        256, low=4, high=256, power_of_two=True, doc="semaphores", source="aws-neuron-driver: 256 a core"
+    )
+    registers: int = parameter(
+        64, low=4, high=64, power_of_two=True, doc="registers of a sequencer", source="NKI: 64 of 32 bits"
+    )
+    dma_queues: int = parameter(16, unit="queues", low=1, high=16, doc="DMA queues", source="NKI DMA overview: 16")
+    dma_engines: int = parameter(2, unit="engines", low=1, high=16, doc="transfers under way at a time")
+    dma_depth: int = parameter(4, unit="transfers", low=2, high=64, doc="transfers waiting in each queue")
+    fetch_depth: int = parameter(4, unit="instructions", low=2, high=64, doc="instructions fetched ahead")
+    hbm_lines: int = parameter(
+        1 << 14, unit="lines of 64 B", low=64, high=1 << 31, power_of_two=True, doc="memory behind the core"
+    )
+    hbm_latency: int = parameter(16, unit="cycles", low=1, high=1024, doc="from a read of a line to its data")
+
+    def check(self) -> None:
+        """Refuse engines that do not fit each other, and formats whose codes would mean two things."""
+        rows = self.tensor.rows
+        for name, value in (
+            ("tensor.columns", self.tensor.columns),
+            ("vector.lanes", self.vector.lanes),
+            ("scalar.lanes", self.scalar.lanes),
+        ):
+            if value != rows:
+                raise refuse("CoreConfig", name, value, f"tensor.rows = {rows}")
+        if rows % QUARTERS:
+            raise refuse("CoreConfig", "tensor.rows", rows, f"a multiple of {QUARTERS}")
+        for name, formats in (("vector.formats", self.vector.formats), ("scalar.formats", self.scalar.formats)):
+            if formats != ELEMENT_FORMATS[: len(formats)]:
+                raise refuse("CoreConfig", name, formats, "the first of " + ", ".join(ELEMENT_FORMATS))
+        if self.vector.formats != self.scalar.formats:
+            raise refuse("CoreConfig", "scalar.formats", self.scalar.formats, "those of the vector engine")
+        if self.sbuf_bytes % (WORD_BYTES * self.sbuf_banks):
+            raise refuse("CoreConfig", "sbuf_bytes", self.sbuf_bytes, f"a multiple of {WORD_BYTES * self.sbuf_banks}")
+
+    @property
+    def partitions(self) -> int:
+        """Partitions of SBUF and PSUM, lanes of every engine."""
+        return self.tensor.rows
+
+    @property
+    def quarter(self) -> int:
+        """Partitions of a quarter: start partitions are multiples of it."""
+        return self.partitions // QUARTERS
+
+    @property
+    def sbuf_rows(self) -> int:
+        """Rows of SBUF: one word of each partition."""
+        return self.sbuf_bytes // WORD_BYTES
+
+    @property
+    def psum_bytes(self) -> int:
+        """PSUM of one partition."""
+        return self.tensor.psum_depth * WORD_BYTES
+
+    @property
+    def hbm_bytes(self) -> int:
+        """Bytes of the memory behind the core."""
+        return self.hbm_lines * LINE_BYTES
+
+    @property
+    def sbuf_pitch(self) -> int:
+        """Bytes from one partition to the next in the linear addresses of DMA: a power of two."""
+        return 1 << (self.sbuf_bytes - 1).bit_length()
+
+    @property
+    def psum_pitch(self) -> int:
+        """The same for PSUM."""
+        return 1 << (self.psum_bytes - 1).bit_length()
+
+
+def core_of(machine: MachineConfig) -> CoreConfig:
+    """The core of a preset's machine."""
+    core = machine.chip.core
+    lanes = core.tensor.rows
+    share = machine.chip.hbm_stack_gib * machine.chip.hbm_stacks / machine.chip.cores * (1 << 30)
+    return CoreConfig(
+        tensor=core.tensor,
+        vector=VectorConfig(lanes=lanes),
+        scalar=ScalarConfig(lanes=lanes),
+        sbuf_bytes=core.sbuf_partition_bytes,
+        dma_engines=core.dma_engines,
+        hbm_lines=1 << (int(share) // LINE_BYTES).bit_length() - 1,
+    )
