@@ -1,0 +1,282 @@
+"""A NeuronCore in numpy: sequencers, semaphores and DMA as events in time, values through the engines' golden models.
+
+Only semaphores order the engines, so a program without races has one outcome, whatever the times. Times are those of
+``golden.core.cost``; the values do not depend on them.
+"""
+
+import dataclasses
+import functools
+import heapq
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from golden.core.cost import Costs
+from golden.core.dma import Transfer
+from golden.core.report import Fault, Report, Span, Wait
+from golden.core.units import Units, worst
+from spec.core import ENGINES, LINE_BYTES, CoreConfig
+from spec.isa import ALU, BY_OPCODE, COMPARE, INSTRUCTION_BYTES, UPDATES, decode
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """Where the program of one engine lies: the HBM line of its first instruction, and how many there are."""
+
+    line: int = 0
+    count: int = 0
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def decoded(word: bytes) -> tuple[str, dict[str, int]]:
+    """Name and fields of an instruction in memory; an unknown one has no name."""
+    number = int.from_bytes(word, "little")
+    return decode(number) if number & 0xFF in BY_OPCODE else ("", {})
+
+
+def wrap(value: int) -> int:
+    """Low 32 bits as a signed number."""
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31)
+
+
+class Sequencer:
+    """State of one engine's program."""
+
+    def __init__(self, engine: str, start: Start, registers: int) -> None:
+        self.engine, self.start = engine, start
+        self.counter = 0
+        self.registers = np.zeros(registers, np.int32)
+        self.halted = start.count == 0
+        self.waiting: tuple[int, int] | None = None
+
+
+class Core:
+    """Memories and engines outlive a program; sequencers and semaphores start afresh with each :meth:`run`."""
+
+    def __init__(self, config: CoreConfig) -> None:
+        self.config = config
+        self.units = Units(config)
+        self.memories = self.units.memories
+
+    def run(self, starts: Mapping[str, Start]) -> Report:
+        """Run a program whose instructions lie in HBM until it ends, faults or deadlocks."""
+        return _Run(self, starts).report
+
+
+class _Run:
+    """One program."""
+
+    def __init__(self, core: Core, starts: Mapping[str, Start]) -> None:
+        self.core, self.config = core, core.config
+        self.report = Report()
+        self.costs = Costs(core.config)
+        self.semaphores = np.zeros(self.config.semaphores, np.int32)
+        self.sequencers = {
+            engine: Sequencer(engine, starts.get(engine, Start()), self.config.registers) for engine in ENGINES
+        }
+        self.queues: list[deque[tuple[Transfer, str, int]]] = [deque() for _ in range(self.config.dma_queues)]
+        self.busy_queues: set[int] = set()
+        self.free_engines = self.config.dma_engines
+        self.turn = 0
+        self.blocked: dict[int, list[tuple[Sequencer, Callable[[int], None]]]] = {}
+        self.events: list[tuple[int, int, Callable[[int], None]]] = []
+        self.number = 0
+        for sequencer in self.sequencers.values():
+            self.at(self.costs.first, functools.partial(self.step, sequencer))
+        while self.events:
+            time, _, action = heapq.heappop(self.events)
+            self.report.cycles = max(self.report.cycles, time)
+            action(time)
+        waiting = [s for s in self.sequencers.values() if s.waiting]
+        if waiting and self.report.fault is None:
+            waits = tuple(Wait(s.engine, s.counter, *(s.waiting or (0, 0)), self.holds(s)) for s in waiting)
+            self.report.fault = Fault(waiting[0].engine, waiting[0].counter, "deadlock", waits)
+        self.report.cycles += self.costs.end
+
+    def holds(self, sequencer: Sequencer) -> int:
+        """The semaphore that a sequencer waits for."""
+        return int(self.semaphores[(sequencer.waiting or (0, 0))[0]])
+
+    def at(self, time: int, action: Callable[[int], None]) -> None:
+        """Do something at a time; of two at the same time, first what was said first."""
+        self.number += 1
+        heapq.heappush(self.events, (time, self.number, action))
+
+    def fail(self, sequencer_name: str, counter: int, reason: str, _time: int) -> None:
+        """The first fault is reported; nothing is issued after it."""
+        if self.report.fault is None:
+            self.report.fault = Fault(sequencer_name, counter, reason)
+
+    def step(self, s: Sequencer, time: int) -> None:
+        """Fetch and decode the next instruction, and wait for its semaphore."""
+        if s.halted or self.report.fault:
+            return
+        if s.counter >= s.start.count:
+            self.fail(s.engine, s.counter, "bad_program", time)
+            return
+        first = s.start.line * LINE_BYTES + s.counter * INSTRUCTION_BYTES
+        name, values = decoded(self.core.memories.hbm[first : first + INSTRUCTION_BYTES].tobytes())
+        if not name or s.engine not in BY_OPCODE[self.core.memories.hbm[first]].engines:
+            self.fail(s.engine, s.counter, "bad_opcode", time)
+            return
+        if self.bad_semaphore(values):
+            self.fail(s.engine, s.counter, "bad_semaphore", time)
+            return
+        if not values["wait"]:
+            self.issue(s, name, values, time)
+            return
+        time += self.costs.wait
+        if self.semaphores[values["wait_semaphore"]] >= values["wait_value"]:
+            self.issue(s, name, values, time)
+            return
+        s.waiting = (values["wait_semaphore"], values["wait_value"])
+
+        def wake(at: int) -> None:
+            s.waiting = None
+            self.issue(s, name, values, at)
+
+        self.blocked.setdefault(s.waiting[0], []).append((s, wake))
+
+    def bad_semaphore(self, values: Mapping[str, int]) -> bool:
+        """Whether a semaphore is named that does not exist, or an update that does not."""
+        limit = self.config.semaphores
+        found = bool(values["wait"]) and values["wait_semaphore"] >= limit
+        for prefix in ("update", "done"):
+            kind = values.get(prefix, 0)
+            own = values.get(f"{prefix}_core", 0) == 0
+            found |= kind >= len(UPDATES) or (kind > 0 and own and values[f"{prefix}_semaphore"] >= limit)
+        return found
+
+    def issue(self, s: Sequencer, name: str, values: dict[str, int], time: int) -> None:
+        """Execute an instruction whose wait is over."""
+        if self.report.fault:
+            return
+        self.report.issued[s.engine] += 1
+        counter = s.counter
+        s.counter += 1
+        if name in ("halt", "nop", "alu", "branch"):
+            self.control(s, name, values)
+            done = time + self.costs.control(name)
+            self.update("update", values, done)
+            if not s.halted:
+                self.at(done + self.costs.jump if s.counter != counter + 1 else done, functools.partial(self.step, s))
+            return
+        if name == "dma":
+            transfer = Transfer(self.config, values, s.registers.copy())
+            found = transfer.faults()
+            if found:
+                self.fail(s.engine, counter, worst(found), time)
+                return
+            self.queues[values["queue"]].append((transfer, s.engine, counter))
+            done = time + self.costs.trigger
+            self.update("update", values, done)
+            self.at(done, lambda at: self.dispatch(at))
+            self.at(done, functools.partial(self.step, s))
+            return
+        work = self.core.units.execute(name, values, s.registers)
+        times = self.costs.engine(s.engine, name, work, time)
+        self.report.spans.append(Span(s.engine, name, times.start, times.done))
+        self.report.busy[s.engine] += times.done - times.start
+        if work.reason != "none":
+            self.at(times.done, functools.partial(self.fail, s.engine, counter, work.reason))
+        else:
+            self.update("update", values, times.read if values["update_at"] else times.done)
+        self.at(times.next, functools.partial(self.step, s))
+
+    def control(self, s: Sequencer, name: str, values: Mapping[str, int]) -> None:
+        """Registers and program counter."""
+        if name == "halt":
+            s.halted = True
+            return
+        if name == "nop":
+            return
+        left = int(s.registers[values["left"] % len(s.registers)])
+        right = values["value"] if values["immediate"] else int(s.registers[values["right"] % len(s.registers)])
+        if name == "branch":
+            kind = COMPARE[values["compare"]] if values["compare"] < len(COMPARE) else ""
+            outcomes = {
+                "always": True,
+                "equal": left == right,
+                "not_equal": left != right,
+                "less": left < right,
+                "greater_equal": left >= right,
+            }
+            if outcomes.get(kind, False):
+                s.counter = values["destination"]
+            return
+        kind = ALU[values["operation"]] if values["operation"] < len(ALU) else "move"
+        s.registers[values["target"] % len(s.registers)] = wrap(arithmetic(kind, left, right))
+
+    def update(self, prefix: str, values: Mapping[str, int], time: int) -> None:
+        """Let a semaphore change at a time."""
+        kind = UPDATES[values[prefix]]
+        if kind == "none":
+            return
+        semaphore, operand = values[f"{prefix}_semaphore"], values[f"{prefix}_value"]
+        if values[f"{prefix}_core"]:
+            self.report.sent.append((values[f"{prefix}_core"] - 1, semaphore, kind, operand))
+            return
+        self.at(time + self.costs.update, functools.partial(self.change, semaphore, kind, operand))
+
+    def change(self, semaphore: int, kind: str, operand: int, time: int) -> None:
+        """A semaphore changes; who waited for it goes on."""
+        old = int(self.semaphores[semaphore])
+        changes = {"increment": old + 1, "decrement": old - 1, "add": old + operand, "subtract": old - operand}
+        new = wrap(changes.get(kind, operand))
+        self.semaphores[semaphore] = new
+        self.report.values.append((time, semaphore, new))
+        kept = []
+        for s, wake in self.blocked.pop(semaphore, []):
+            if s.waiting and new >= s.waiting[1]:
+                wake(time + self.costs.wake)
+            else:
+                kept.append((s, wake))
+        if kept:
+            self.blocked[semaphore] = kept
+
+    def dispatch(self, time: int) -> None:
+        """Give waiting transfers to free engines: the lowest class first, queues in turn."""
+        while self.free_engines:
+            ready = [
+                queue for queue, entries in enumerate(self.queues) if entries and queue not in self.busy_queues
+            ]
+            if not ready:
+                return
+            count = len(self.queues)
+            first = min(ready, key=lambda q: (self.queues[q][0][0].values["priority"], (q - self.turn) % count))
+            self.turn = (first + 1) % count
+            self.free_engines -= 1
+            self.busy_queues.add(first)
+            transfer, engine, counter = self.queues[first].popleft()
+            legal = transfer.run(self.core.memories)
+            end = self.costs.transfer(transfer, time)
+            self.report.spans.append(Span(f"dma {first}", "transfer", time, end))
+            self.at(end, functools.partial(self.finish, first, transfer, engine, counter, legal))
+
+    def finish(self, queue: int, transfer: Transfer, engine: str, counter: int, legal: bool, time: int) -> None:
+        """A transfer ends."""
+        self.free_engines += 1
+        self.busy_queues.discard(queue)
+        if legal:
+            self.update("done", transfer.values, time)
+        else:
+            self.fail(engine, counter, "bad_address", time)
+        self.dispatch(time)
+
+
+def arithmetic(kind: str, left: int, right: int) -> int:
+    """The sequencer's arithmetic, before it wraps; shifts by the low five bits, to the right with the sign."""
+    results: dict[str, Any] = {
+        "move": lambda: right,
+        "add": lambda: left + right,
+        "subtract": lambda: left - right,
+        "multiply": lambda: left * right,
+        "and": lambda: left & right,
+        "or": lambda: left | right,
+        "xor": lambda: left ^ right,
+        "shift_left": lambda: left << (right & 31),
+        "shift_right": lambda: left >> (right & 31),
+    }
+    return int(results[kind]())

@@ -1,0 +1,218 @@
+"""What one instruction of a compute engine does to the memories, and what is wrong with it."""
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.core.memory import Memories
+from golden.core.pattern import Pattern, Values, constant_faults, format_bytes, operand_bytes
+from golden.scalar import activation
+from golden.tensor.array import Engine as TensorEngine
+from golden.tensor.program import Instruction as TensorInstruction
+from golden.vector import instructions as vector
+from spec import scalar as scalar_spec
+from spec.core import CoreConfig
+from spec.formats import FLOATS
+from spec.isa import REASONS
+from spec.tensor import BITS, OPERAND_CODES, PAIRS, Kind, Operation, Status, operand_kind
+from spec.vector import OPERATIONS, REDUCE_COMMANDS
+
+Registers = npt.NDArray[np.int32]
+OPERAND_NAMES = {code: name for name, code in OPERAND_CODES.items()}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Work:
+    """What an instruction occupied: rows read from each memory by each port, rows written, constants, and its fault."""
+
+    reason: str = "none"
+    reads: tuple[tuple[str, int], ...] = ()
+    """``(memory, rows)`` of each operand."""
+    writes: int = 0
+    constants: int = 0
+    instruction: Any = None
+    """As the engine's own golden model takes it, for its time."""
+
+
+def worst(found: set[str]) -> str:
+    """The fault that is reported: the first of the list."""
+    return min(found, key=REASONS.index) if found else "none"
+
+
+def neutral(name: str) -> int:
+    """The moving operand of a row that a product does not need: its product with +0 changes no sum."""
+    if name in BITS:
+        return 0
+    if name in PAIRS:
+        return 0x8080
+    return 1 << 31 if name.startswith("fp32") else 1 << (FLOATS[name].storage - 1)
+
+
+class Units:
+    """The three engines on the memories of one core."""
+
+    def __init__(self, config: CoreConfig) -> None:
+        self.config = config
+        self.tensor = TensorEngine(config.tensor)
+        self.vector = vector.VectorEngine(config.vector)
+        self.scalar = activation.ScalarEngine(config.scalar)
+        self.memories = Memories(config, self.tensor.psum)
+
+    def execute(self, name: str, values: Values, registers: Registers) -> Work:
+        """Run one instruction, named as in the instruction set, in no time."""
+        if name.startswith("vector."):
+            return self._vector(name.partition(".")[2], values, registers)
+        if name.startswith("scalar."):
+            return self._scalar(name.partition(".")[2], values, registers)
+        return self._tensor(name, values, registers)
+
+    def _tensor(self, name: str, values: Values, registers: Registers) -> Work:
+        config = self.config.tensor
+        loads = name == "load_stationary"
+        format_name = OPERAND_NAMES.get(values["format"], "")
+        source = Pattern(self.config, values, "source", operand_bytes(values["format"]), registers)
+        columns = values["columns"]
+        found = source.faults()
+        if source.memory != "sbuf":
+            found.add("bad_memory")
+        if format_name not in config.operands:
+            found.add("tensor_format")
+        elif operand_kind(format_name) == Kind.QUAD:
+            found.add("bad_format")
+        if not 1 <= columns <= (config.columns if loads else config.moving_columns):
+            found.add("tensor_columns")
+        location = 0
+        if not loads:
+            base = values["location_base"]
+            location = values["location"] + (int(registers[base - 1]) if base else 0)
+            end = location + columns
+            room = config.psum_depth if config.whole_psum else (location // config.bank_depth + 1) * config.bank_depth
+            if not 0 <= location < config.psum_depth or end > min(room, config.psum_depth):
+                found.add("tensor_address")
+        if found:
+            return Work(reason=worst(found))
+        bank, offset = divmod(location, config.bank_depth)
+        entry = TensorInstruction(
+            operation=Operation.LOAD_STATIONARY if loads else Operation.MATMUL,
+            format=values["format"],
+            columns=columns,
+            bank=bank,
+            offset=offset,
+            accumulate=bool(values.get("accumulate", 0)),
+        )
+        rows = self.memories.read(source, columns, 0 if loads else neutral(format_name))
+        status = self.tensor.execute(entry, rows.T.astype({1: np.uint8, 2: np.uint16, 4: np.uint32}[source.size]))
+        reason = "none" if status == Status.OK else f"tensor_{status.name.lower()}"
+        return Work(reason=reason, reads=(("sbuf", columns),), instruction=entry)
+
+    def _vector(self, name: str, values: Values, registers: Registers) -> Work:
+        config = self.config
+        operations, formats = list(OPERATIONS), config.vector.formats
+        entry = vector.Instruction(
+            opcode=name,
+            op0=_named(operations, values["op0"]),
+            op1=_named(operations, values["op1"]),
+            reverse0=bool(values["reverse0"]),
+            reverse1=bool(values["reverse1"]),
+            left_format=_named(formats, values["left_format"]),
+            right_format=_named(formats, values["right_format"]),
+            output_format=_named(formats, values["output_format"]),
+            length=values["length"],
+            group=values["group"],
+            c0=values["c0"],
+            c1=values["c1"],
+            reduce=REDUCE_COMMANDS[values["reduce"]],
+            negate=bool(values["negate"]),
+            saturate=bool(values["saturate"]),
+            stochastic=bool(values["stochastic"]),
+            start=values["start"],
+        )
+        used = {}
+        if name not in vector.NO_OPERANDS:
+            used["left"] = values["left_format"]
+        if name in vector.TWO_OPERANDS:
+            used["right"] = values["right_format"]
+        if name != "set_seed":
+            used["output"] = values["output_format"]
+        patterns, found = self._patterns(values, used, registers)
+        if all(side in used and patterns[side].memory == "psum" for side in ("left", "right")):
+            found.add("bad_memory")
+        constants = {key: values[key] for key in ("c0", "c1") if values[f"{key}_per_lane"]}
+        for word in constants.values():
+            found |= constant_faults(config, word)
+        if found:
+            return Work(reason=worst(found))
+        status = vector.error_of(config.vector, entry)
+        if status != "done":
+            return Work(reason=f"vector_{status}", instruction=entry)
+        rows = {key: self.memories.constants(word) for key, word in constants.items()}
+        entry = dataclasses.replace(entry, **rows)  # type: ignore[arg-type]  # a word or a row of words
+        counts = {"left": vector.takes(entry), "right": entry.length}
+        inputs = {side: self.memories.read(patterns[side], counts[side]) for side in used if side != "output"}
+        results, written, status = self.vector.execute(entry, inputs.get("left"), inputs.get("right"))
+        if "output" in used:
+            self.memories.write(patterns["output"], np.asarray(results, np.uint32), np.asarray(written))
+        reads = tuple((patterns[side].memory, counts[side]) for side in inputs)
+        return Work(reads=reads, writes=len(results), constants=len(rows), instruction=entry)
+
+    def _scalar(self, name: str, values: Values, registers: Registers) -> Work:
+        config = self.config
+        formats = config.scalar.formats
+        used = {"output": values["output_format"]}
+        if name != "read_accumulator":
+            used["input"] = values["input_format"]
+        patterns, found = self._patterns(values, used, registers)
+        takes = name in ("activation", "tensor_scalar")
+        constants = {key: values[key] for key in ("scale", "bias") if values[f"{key}_per_lane"] and takes}
+        for word in constants.values():
+            found |= constant_faults(config, word)
+        if found:
+            return Work(reason=worst(found))
+        entry = activation.Instruction(
+            opcode=name,
+            function=_named(config.scalar.functions, values["function"]),
+            input_format=_named(formats, values["input_format"]),
+            output_format=_named(formats, values["output_format"]),
+            length=values["length"],
+            scale=_float(values["scale"]),
+            bias=_float(values["bias"]),
+            alpha=_float(values["alpha"]),
+            reduce=list(scalar_spec.REDUCE_COMMANDS)[values["reduce"]],
+            saturate=bool(values["saturate"]),
+        )
+        status = activation.error_of(config.scalar, entry)
+        if status != "done":
+            return Work(reason=f"scalar_{status}", instruction=entry)
+        rows = {key: self.memories.constants(word).view(np.float32) for key, word in constants.items()}
+        entry = dataclasses.replace(entry, **rows)  # type: ignore[arg-type]  # a number or a row of numbers
+        operand = self.memories.read(patterns["input"], entry.length) if "input" in used else None
+        results, _ = self.scalar.execute(entry, operand)
+        results = np.asarray(results, np.uint32)
+        self.memories.write(patterns["output"], results, np.ones(results.shape, np.bool_))
+        reads = ((patterns["input"].memory, entry.length),) if "input" in used else ()
+        return Work(reads=reads, writes=len(results), constants=len(rows), instruction=entry)
+
+    def _patterns(
+        self, values: Values, used: dict[str, int], registers: Registers
+    ) -> tuple[dict[str, Pattern], set[str]]:
+        """Patterns by operand, and their faults; results go to SBUF alone."""
+        patterns = {
+            side: Pattern(self.config, values, side, format_bytes(self.config, code), registers)
+            for side, code in used.items()
+        }
+        found = {reason for pattern in patterns.values() for reason in pattern.faults()}
+        if "output" in patterns and patterns["output"].memory != "sbuf":
+            found.add("bad_memory")
+        return patterns, found
+
+
+def _named(names: Any, code: int) -> str:
+    names = list(names)
+    return names[code] if code < len(names) else "?"
+
+
+def _float(word: int) -> Any:
+    return np.uint32(word).view(np.float32)
+

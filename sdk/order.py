@@ -1,0 +1,107 @@
+"""What must wait for what: instructions in program order become queues of engines that semaphores order.
+
+Every agent (an engine, a DMA queue) completes in order. Each has one semaphore that counts those of its instructions that
+others wait for; an instruction that touches bytes another agent wrote, or writes bytes another agent touched, waits for
+that count. An instruction waits for one semaphore, so each further one becomes a ``nop`` before it. What an engine
+already knows, directly or through others, it does not wait for again.
+"""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from sdk.tensors import Box
+from spec.core import ENGINES, CoreConfig
+
+
+@dataclasses.dataclass
+class Entry:
+    """One instruction: who executes it, who issues it, and which bytes it reads and writes."""
+
+    agent: str
+    engine: str
+    name: str
+    fields: dict[str, Any]
+    reads: tuple[Box, ...]
+    writes: tuple[Box, ...]
+    line: str
+
+
+@dataclasses.dataclass
+class _Plan:
+    """An entry with its place among those of its agent, and what it waits for: agent -> index of its instruction."""
+
+    entry: Entry
+    index: int
+    waits: dict[str, int]
+
+
+def agents(config: CoreConfig) -> list[str]:
+    """Everyone who completes instructions, by the number of its semaphore."""
+    return [*ENGINES, *(f"queue {queue}" for queue in range(config.dma_queues))]
+
+
+def ordered(entries: Sequence[Entry], config: CoreConfig) -> Iterator[Entry]:
+    """The entries with waits and updates in their fields, nops between them where one waits for several."""
+    numbers = {agent: number for number, agent in enumerate(agents(config))}
+    plans = _plan(entries)
+    needed: dict[str, set[int]] = {agent: set() for agent in numbers}
+    for plan in plans:
+        for agent, index in plan.waits.items():
+            needed[agent].add(index)
+    counts = {agent: {index: rank + 1 for rank, index in enumerate(sorted(found))} for agent, found in needed.items()}
+    for plan in plans:
+        entry = plan.entry
+        waits = [(numbers[agent], counts[agent][index]) for agent, index in sorted(plan.waits.items())]
+        for semaphore, value in waits[:-1]:
+            fields = {"wait": 1, "wait_semaphore": semaphore, "wait_value": value}
+            yield Entry(entry.engine, entry.engine, "nop", fields, (), (), entry.line)
+        fields = dict(entry.fields)
+        if waits:
+            fields |= {"wait": 1, "wait_semaphore": waits[-1][0], "wait_value": waits[-1][1]}
+        if plan.index in needed[entry.agent]:
+            prefix = "done" if entry.name == "dma" else "update"
+            fields |= {prefix: "increment", f"{prefix}_semaphore": numbers[entry.agent]}
+        yield dataclasses.replace(entry, fields=fields)
+
+
+def _plan(entries: Sequence[Entry]) -> list[_Plan]:
+    """Find what each entry must wait for."""
+    touched: dict[str, list[tuple[Box, bool, str, int]]] = {}
+    last: dict[str, int] = {}
+    known: dict[str, dict[str, int]] = {}  # by issuing engine: the newest completed instruction of each agent
+    after: dict[tuple[str, int], dict[str, int]] = {}  # what an instruction's completion implies
+    plans = []
+    for entry in entries:
+        index = last.get(entry.agent, -1) + 1
+        last[entry.agent] = index
+        have = known.setdefault(entry.engine, {})
+        waits: dict[str, int] = {}
+        for box, writes in ((box, writes) for writes, boxes in ((False, entry.reads), (True, entry.writes)) for box in boxes):
+            for other, wrote, agent, at in touched.get(box.memory, []):
+                if agent != entry.agent and (writes or wrote) and at > have.get(agent, -1) and box.overlaps(other):
+                    waits[agent] = max(waits.get(agent, -1), at)
+        for agent, at in list(waits.items()):
+            if any(after[other, index_].get(agent, -1) >= at for other, index_ in waits.items() if other != agent):
+                del waits[agent]
+        for agent, at in waits.items():
+            for one, value in (*after[agent, at].items(), (agent, at)):
+                have[one] = max(have.get(one, -1), value)
+        after[entry.agent, index] = dict(have)
+        for box, writes in ((box, writes) for writes, boxes in ((False, entry.reads), (True, entry.writes)) for box in boxes):
+            held = touched.setdefault(box.memory, [])
+            if writes:
+                held[:] = [one for one in held if not _covers(box, one[0])]
+            held.append((box, writes, entry.agent, index))
+        plans.append(_Plan(entry, index, waits))
+    return plans
+
+
+def _covers(box: Box, other: Box) -> bool:
+    """Whether ``other`` lies inside ``box``: whoever waits for the new one has waited for the old one."""
+    return (
+        box.low <= other.low
+        and other.high <= box.high
+        and box.partitions.start <= other.partitions.start
+        and other.partitions.stop <= box.partitions.stop
+    )

@@ -1,0 +1,223 @@
+"""Programs of a NeuronCore, built in Python::
+
+    with Program(TINY) as p:
+        a, b = p.input("a", (4, 16), "fp32"), p.output("b", (4, 16), "fp32")
+        x = p.sbuf((4, 16), "fp32")
+        p.dma(x, a)
+        p.scalar.activation(x, x, "exp")
+        p.dma(b, x)
+    p.run(a=numbers)["b"]
+
+Instructions are written in the order in which they should seem to happen; they go to the engines' own queues, and what
+touches the same bytes is ordered with semaphores (``sdk.order``). Loops are Python's.
+"""
+
+import dataclasses
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from sdk.engines import ScalarQueue, TensorQueue, VectorQueue
+from sdk.order import Entry, ordered
+from sdk.tensors import View, contiguous
+from spec.core import ENGINES, LINE_BYTES, CoreConfig, core_of
+from spec.isa import DIMENSIONS, INDEXED, INSTRUCTION_BYTES, disassemble, encode
+from spec.parameters import refuse
+from spec.presets import Preset
+
+SDK = str(Path(__file__).parent)
+
+
+@dataclasses.dataclass(frozen=True)
+class Code:
+    """The finished program: for each engine its words and the source line of each, and where they lie in HBM."""
+
+    words: dict[str, list[int]]
+    lines: dict[str, list[str]]
+    starts: dict[str, int]
+    """HBM line of each engine's first instruction."""
+
+    def bytes(self, engine: str) -> bytes:
+        """An engine's instructions as they lie in memory."""
+        return b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for word in self.words[engine])
+
+
+class Program:
+    """A program for one core. Entered as a context, it is finished when the context ends."""
+
+    def __init__(self, machine: Preset | CoreConfig) -> None:
+        self.config = core_of(machine.machine) if isinstance(machine, Preset) else machine
+        self.entries: list[Entry] = []
+        self.tensors: dict[str, View] = {}
+        self.code: Code | None = None
+        self._sbuf = self._hbm = 0
+        self._psum = 0
+        self._queue = 0
+        self.tensor = TensorQueue(self)
+        self.vector = VectorQueue(self)
+        self.scalar = ScalarQueue(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if kind is None:
+            self.finish()
+
+    def hbm(self, name: str, shape: Sequence[int], format_: str) -> View:
+        """An array in HBM, from a line's first byte on."""
+        if name in self.tensors:
+            raise refuse("Program", "name", name, "a name that no other tensor has")
+        view = contiguous("hbm", format_, tuple(shape), self._hbm, name=name)
+        self._hbm = -(-view.box.high // LINE_BYTES) * LINE_BYTES
+        if self._hbm > self.config.hbm_bytes:
+            raise refuse("Program", name, shape, f"what fits into {self.config.hbm_bytes} bytes of HBM")
+        self.tensors[name] = view
+        return view
+
+    input = output = hbm
+
+    def sbuf(self, shape: Sequence[int], format_: str, name: str = "tile") -> View:
+        """A tile of SBUF, ``(partitions, free dimensions ...)``, from partition 0 on."""
+        self._check_partitions(shape, name)
+        view = contiguous("sbuf", format_, tuple(shape), self._sbuf, name=name)
+        high = -(-view.box.high // 4) * 4
+        if high > self.config.sbuf_bytes:
+            free = self.config.sbuf_bytes - self._sbuf
+            raise refuse("Program", name, tuple(shape), f"at most {free} bytes a partition, as many are free")
+        self._sbuf = high
+        return view
+
+    def psum(self, columns: int, bank: int | None = None) -> View:
+        """A tile of PSUM, fp32, all partitions: the first columns of a bank, by default of the banks in turn."""
+        tensor = self.config.tensor
+        if not 1 <= columns <= tensor.bank_depth:
+            raise refuse("Program", "psum", columns, f"1 to {tensor.bank_depth} columns")
+        chosen = self._psum % tensor.psum_banks if bank is None else bank
+        self._psum += bank is None
+        return contiguous("psum", "fp32", (tensor.columns, columns), chosen * tensor.psum_bank_bytes, name="psum")
+
+    def _check_partitions(self, shape: Sequence[int], name: str) -> None:
+        if not 1 <= shape[0] <= self.config.partitions:
+            raise refuse("Program", name, tuple(shape), f"1 to {self.config.partitions} partitions")
+
+    def add(
+        self, agent: str, name: str, fields: Mapping[str, Any], reads: Sequence[View], writes: Sequence[View]
+    ) -> Entry:
+        """Append an instruction. ``agent`` is the engine, or ``queue n`` for a transfer, which sync triggers."""
+        entry = Entry(
+            agent=agent,
+            engine=agent if agent in ENGINES else "sync",
+            name=name,
+            fields=dict(fields),
+            reads=tuple(view.box for view in reads),
+            writes=tuple(view.box for view in writes),
+            line=_caller(),
+        )
+        encode(name, entry.fields)
+        self.entries.append(entry)
+        return entry
+
+    def dma(
+        self,
+        target: View,
+        source: View,
+        *,
+        accumulate: bool = False,
+        queue: int | None = None,
+        priority: int = 0,
+        gather: View | None = None,
+        scatter: View | None = None,
+    ) -> None:
+        """Copy between memories, element by element, with a cast where the formats differ.
+
+        Shapes must agree; a transposed source is a transpose. With ``gather`` (int32 in HBM), row ``i`` of the target
+        takes row ``gather[i]`` of the source; with ``scatter`` row ``scatter[i]`` of the target takes row ``i``.
+        """
+        indices = gather if gather is not None else scatter
+        rows = indices.shape[0] if indices is not None else source.shape[0]
+        if target.shape[1:] != source.shape[1:] or (indices is None and target.shape != source.shape):
+            raise refuse("dma", "shape", target.shape, f"{source.shape}, as the source has")
+        inner = DIMENSIONS - (indices is not None)
+        if len(source.shape) > DIMENSIONS:
+            raise refuse("dma", "shape", source.shape, f"at most {DIMENSIONS} dimensions")
+        if queue is None:
+            queue, self._queue = self._queue, (self._queue + 1) % self.config.dma_queues
+        fields: dict[str, Any] = {
+            "queue": queue,
+            "priority": priority,
+            "accumulate": int(accumulate),
+            "num3": 1,
+        }
+        for side, view in (("source", source), ("target", target)):
+            pitch = {"hbm": 0, "sbuf": self.config.sbuf_pitch, "psum": self.config.psum_pitch}[view.memory]
+            steps = [pitch if view.tile and axis == 0 else step for axis, step in enumerate(view.steps)]
+            fields |= {
+                f"{side}_space": view.memory,
+                f"{side}_address": view.start * pitch + view.offset,
+                f"{side}_format": view.format,
+            }
+            if indices is not None:
+                fields[f"{side}_step3"] = steps[0]
+                steps = steps[1:]
+            for dimension, step in enumerate(reversed(steps)):
+                fields[f"{side}_step{dimension}"] = step
+        shape = source.shape[1:] if indices is not None else source.shape
+        for dimension in range(inner):
+            fields[f"num{dimension}"] = shape[len(shape) - 1 - dimension] if dimension < len(shape) else 1
+        reads = [source, *([target] if accumulate else [])]
+        if indices is not None:
+            fields |= {
+                "num3": rows,
+                "indexed": INDEXED[1 if gather is not None else 2],
+                "list_address": indices.offset,
+            }
+            reads.append(indices)
+        self.add(f"queue {queue}", "dma", fields, reads, [target])
+
+    def finish(self) -> Code:
+        """Order what depends, append the halts, and place the code behind the tensors."""
+        if self.code is not None:
+            return self.code
+        words: dict[str, list[int]] = {engine: [] for engine in ENGINES}
+        lines: dict[str, list[str]] = {engine: [] for engine in ENGINES}
+        for entry in ordered(self.entries, self.config):
+            words[entry.engine].append(encode(entry.name, entry.fields))
+            lines[entry.engine].append(entry.line)
+        starts = {}
+        for engine in ENGINES:
+            if words[engine]:
+                words[engine].append(encode("halt", {}))
+                lines[engine].append("end of the program")
+            starts[engine] = self._hbm // LINE_BYTES
+            self._hbm += len(words[engine]) * INSTRUCTION_BYTES
+        if self._hbm > self.config.hbm_bytes:
+            raise refuse("Program", "size", self._hbm, f"at most {self.config.hbm_bytes} bytes of HBM")
+        self.code = Code(words, lines, starts)
+        return self.code
+
+    def disassemble(self) -> str:
+        """Every instruction with its engine, number and source line."""
+        code = self.finish()
+        return "\n".join(
+            f"{engine:7}{number:5}  {disassemble(word)}  ; {code.lines[engine][number]}"
+            for engine in ENGINES
+            for number, word in enumerate(code.words[engine])
+        )
+
+    def run(self, target: str = "golden", **inputs: Any) -> Any:
+        """Run it; see :func:`sdk.run.run`."""
+        from sdk.run import run  # the targets need the simulators, a program does not
+
+        return run(self, target, {name: np.asarray(array) for name, array in inputs.items()})
+
+
+def _caller() -> str:
+    """File and line outside this package that wrote the instruction."""
+    frame = sys._getframe(2)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(SDK):
+        frame = frame.f_back
+    return f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
