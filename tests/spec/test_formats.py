@@ -6,17 +6,9 @@ import pytest
 
 from spec.formats import BLOCKS, FLOATS, FORMATS, INTS, SCALES, FloatFormat, float_named, format_named
 from spec.parameters import ParameterError
+from verif.numerics.references import ML_DTYPES
 
-DTYPES = {
-    "fp32": np.float32,
-    "bf16": ml_dtypes.bfloat16,
-    "fp16": np.float16,
-    "fp8_e4m3": ml_dtypes.float8_e4m3,
-    "fp8_e4m3fn": ml_dtypes.float8_e4m3fn,
-    "fp8_e5m2": ml_dtypes.float8_e5m2,
-    "fp8_e3m4": ml_dtypes.float8_e3m4,
-    "fp4_e2m1": ml_dtypes.float4_e2m1fn,
-}
+DTYPES = {name: dtype for name, dtype in ML_DTYPES.items() if name in FLOATS}
 """Every float of the table but tf32, which no library has; tf32 is fp32 with a shorter mantissa."""
 
 

@@ -4,7 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from amaranth.hdl import Assert, Module, Signal
+from amaranth.hdl import Assert, Module, Mux, Signal
+from amaranth.lib.memory import Memory
 
 from hdl.fifo import Fifo
 from spec.fifo import FifoConfig
@@ -40,6 +41,27 @@ class Counter(Properties):
         return m
 
 
+class ReadDuringWrite(Properties):
+    """A read sees, part by part, what is written to its row in the same cycle, if its port is transparent."""
+
+    def __init__(self, *, transparent: bool) -> None:
+        self.rows: Any = Memory(shape=4, depth=2, init=[])
+        self.write = self.rows.write_port(granularity=2)
+        self.read = self.rows.read_port(transparent_for=[self.write] if transparent else [])
+        self.inputs = (self.write.en, self.write.addr, self.write.data, self.read.en, self.read.addr)
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        m.submodules.rows = platform.place(self.rows)
+        met, written = Signal(2), Signal(4)
+        same = self.read.en & (self.write.addr == self.read.addr)
+        m.d.sync += [met.eq(Mux(same, self.write.en, 0)), written.eq(self.write.data)]
+        for part in range(2):
+            bits = slice(2 * part, 2 * part + 2)
+            m.d.comb += Assert(~met[part] | (self.read.data[bits] == written[bits]), f"part {part} is the new one")
+        return m
+
+
 @pytest.mark.parametrize("name", ["fifo of 3: nothing lost, nothing twice", "fifo of 3: fills and drains"])
 def test_a_proof_of_the_registry_holds(name: str) -> None:
     next(proof for proof in PROOFS if proof.name == name).run().check()
@@ -64,6 +86,12 @@ def test_a_fifo_that_loses_an_item_is_caught_with_a_trace(tmp_path: Path) -> Non
 def test_a_property_that_is_true_but_not_inductive_is_not_called_proven() -> None:
     assert Proof("not inductive", lambda: Counter(100), depth=2).run().result == "unknown"
     assert Proof("inductive", lambda: Counter(5), depth=2).run().result == "pass"
+
+
+@pytest.mark.parametrize(("transparent", "result"), [(True, "pass"), (False, "fail")])
+def test_memories_in_proofs_know_transparent_ports(transparent: bool, result: str) -> None:
+    proof = Proof("read during write", lambda: ReadDuringWrite(transparent=transparent), "bmc", 4)
+    assert proof.run().result == result
 
 
 def test_an_unknown_mode_is_refused() -> None:

@@ -59,10 +59,14 @@ class FormalPlatform:
             if port.domain == "comb":
                 m.d.comb += Value.cast(port.data).eq(stored)
                 continue
-            if port.transparent_for:
-                raise NotImplementedError("proofs of memories with transparent ports")
             with m.If(port.en):
                 m.d[port.domain] += Value.cast(port.data).eq(stored)
+                for write in port.transparent_for:
+                    lane = width // max(1, len(write.en))
+                    for part in range(len(write.en)):
+                        bits = slice(part * lane, (part + 1) * lane)
+                        with m.If(write.en[part] & (write.addr == port.addr)):
+                            m.d[port.domain] += Value.cast(port.data)[bits].eq(Value.cast(write.data)[bits])
         self.memories.append((memory, rows))
         return self.place(m)
 
