@@ -7,6 +7,7 @@ each. A mutant that survives and is not proven equivalent to the original is a h
 
 import contextlib
 import dataclasses
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -22,6 +23,9 @@ from verif.tools import ToolError, environment, require
 
 SELECT = "mutant"
 """Input of the mutated netlist: 0 is the original."""
+
+MEMORY_CONTROL = re.compile(r" -port (RD_(EN|CLK|ARST|SRST)|WR_CLK) ")
+"""Pins of a memory that Yosys wants constant for a read port without a clock; what drives them is mutated too."""
 
 SILENT = 2000
 """Cycles without a transfer after which a mutant is taken for stuck."""
@@ -99,8 +103,11 @@ def mutants_of(block: Any, count: int = 200, seed: int = 1) -> Mutants:
         work = Path(folder)
         (work / "design.v").write_text(design.verilog)
         prepare = f"read_verilog design.v; prep -flatten -top {design.top}; opt_clean; write_rtlil flat.il"
-        _yosys(work, f"{prepare}; mutate -list {count} -seed {seed} -ctrl {SELECT} {width} 1 -o list.txt")
-        commands = (work / "list.txt").read_text().splitlines()
+        spare = f"mutate -list {count + count // 4} -seed {seed} -ctrl {SELECT} {width} 1 -o list.txt"
+        _yosys(work, f"{prepare}; {spare}")
+        drawn = (work / "list.txt").read_text().splitlines()
+        able = [line for line in drawn if not MEMORY_CONTROL.search(line)][:count]
+        commands = [re.sub(rf"(-ctrl {SELECT} \d+) \d+", rf"\1 {n}", line) for n, line in enumerate(able, 1)]
         script = ["read_rtlil flat.il", *commands, "opt_clean", "write_verilog -noattr out.v"]
         (work / "apply.ys").write_text("\n".join(script))
         _yosys(work, "script apply.ys")
