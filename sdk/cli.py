@@ -163,7 +163,7 @@ def sim(names: tuple[str, ...], block: str, seed: int | None, long: bool, readme
         from sdk.readme import write_readme
 
         with Path(os.devnull).open("w") as nowhere:
-            page = Console(record=True, width=118, file=nowhere)
+            page = Console(record=True, width=132, file=nowhere)
             page.print(bench_table(rows))
         write_readme(page.export_text())
     sys.exit(1 if failed else 0)

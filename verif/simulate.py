@@ -11,6 +11,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -20,6 +22,18 @@ from spec.results import Record, write
 from verif.catalog import BENCHES, bench_named
 from verif.harness.bench import Bench, Row
 from verif.harness.runner import chosen_seed, wanted
+
+HEADINGS = (
+    "block",
+    "parameters",
+    "tests",
+    "vectors",
+    "mismatches",
+    "cycles",
+    "utilisation",
+    "cycles/s",
+    "verdict",
+)
 
 
 def run_benches(
@@ -86,6 +100,7 @@ def _write(rows: Iterable[Row], seed: int) -> None:
         for row in group:
             label = f"{row.block} {row.parameters}"
             records += [
+                Record(label, "configuration", row.summary or "defaults"),
                 Record(label, "tests", row.tests),
                 Record(label, "vectors", row.vectors),
                 Record(label, "mismatches", row.mismatches, target=0, better="lower"),
@@ -101,24 +116,32 @@ def _write(rows: Iterable[Row], seed: int) -> None:
 
 
 def table(rows: Iterable[Row]) -> Table:
-    """The rows as the one table of ``make sim``."""
-    shown = Table(title="Every block against golden")
-    shown.add_column("block", no_wrap=True)
-    shown.add_column("parameters", overflow="fold", max_width=44)
-    for heading in ("tests", "vectors", "mismatches", "cycles", "utilisation", "cycles/s"):
-        shown.add_column(heading, justify="right")
-    shown.add_column("verdict")
-    for row in rows:
-        colour = "green" if row.verdict == "pass" else "bold red"
-        shown.add_row(
-            row.block,
-            row.summary or "defaults",
-            f"{row.tests:,}",
-            f"{row.vectors:,}",
-            f"{row.mismatches:,}",
-            f"{row.cycles:,}",
-            "" if row.utilisation is None else f"{row.utilisation:.1%}",
-            f"{row.speed:,.0f}" if row.cycles else "",
-            f"[{colour}]{row.verdict}[/]",
-        )
+    """The rows as the one table of ``make sim``: a line each; parameters that find no room are in ``build/sim``."""
+    shown = Table(title="Every block against golden", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), expand=True)
+    lines = [_cells(row) for row in rows]
+    for column, heading in enumerate(HEADINGS):
+        if heading == "parameters":
+            shown.add_column(heading, no_wrap=True, ratio=1)
+            continue
+        width = max(cell_len(line[column]) for line in [HEADINGS, *lines])
+        left = heading in ("block", "verdict")
+        shown.add_column(heading, justify="left" if left else "right", no_wrap=True, width=width)
+    for line in lines:
+        colour = "green" if line[-1] == "pass" else "bold red"
+        shown.add_row(*line[:-1], f"[{colour}]{line[-1]}[/]")
     return shown
+
+
+def _cells(row: Row) -> tuple[str, ...]:
+    """What stands under each of :data:`HEADINGS`."""
+    return (
+        row.block,
+        row.summary or "defaults",
+        f"{row.tests:,}",
+        f"{row.vectors:,}",
+        f"{row.mismatches:,}",
+        f"{row.cycles:,}",
+        "" if row.utilisation is None else f"{row.utilisation:.1%}",
+        f"{row.speed:,.0f}" if row.cycles else "",
+        row.verdict,
+    )
