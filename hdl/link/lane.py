@@ -150,8 +150,8 @@ class Lane(Block):
             escapes.append(usable)
             adaptives.append(wide)
         ask, lanes = Signal(config.ports), Signal(config.channels)
-        by_adaptive = self._prefer([wide.any() for wide in adaptives], waited)
-        by_escape = self._prefer([usable.any() for usable in escapes], waited)
+        by_adaptive = self._prefer(m, [wide.any() for wide in adaptives], waited)
+        by_escape = self._prefer(m, [usable.any() for usable in escapes], waited)
         prefer_adaptive = Signal()
         m.d.comb += [
             prefer_adaptive.eq(Cat(by_adaptive).any()),
@@ -164,14 +164,19 @@ class Lane(Block):
         m.d.comb += use.word_select(self.group, config.channels).eq(lanes)
         return ask, use
 
-    def _prefer(self, usable: list[Value], waited: Value) -> list[Value]:
-        """One bit at most: the first usable port, replaced by a later one with more room where that is allowed."""
+    def _prefer(self, m: Module, usable: list[Value], waited: Value) -> list[Value]:
+        """One bit at most: the first usable port, replaced by a later one with more room where that is allowed.
+
+        Each step is a signal: as an expression inside the next step it would be repeated once for each port behind it.
+        """
         chosen: list[Value] = [usable[0]]
         for port in range(1, len(usable)):
-            better: Value = Cat(
+            better = [
                 bit & self.roomier[port][other] & (1 if other == port - 1 and other % 2 else waited)
                 for other, bit in enumerate(chosen)
-            ).any()
-            take = usable[port] & (~Cat(chosen).any() | better)
-            chosen = [bit & ~take for bit in chosen] + [take]
+            ]
+            take, after = Signal(), Signal(port + 1)
+            m.d.comb += take.eq(usable[port] & (~Cat(chosen).any() | Cat(better).any()))
+            m.d.comb += after.eq(Cat(*(bit & ~take for bit in chosen), take))
+            chosen = list(after)
         return chosen
