@@ -27,6 +27,23 @@ QUAD_ROWS = BLOCKS["mxfp8"].block // 4
 SCALE = SCALES["e8m0"]
 """Format of the scales."""
 
+SPARSE_ROWS = 4
+"""Rows that choose from the same moving operands where the stationary is sparse."""
+
+SPARSE_PLANES = 4
+"""Moving operands a row brings to that choice; the most a sparse stationary shortens K by."""
+
+TAG_BITS = (SPARSE_ROWS * SPARSE_PLANES - 1).bit_length()
+"""Width of a tag: which of the operands of its rows an element multiplies."""
+
+PATTERNS: dict[str, tuple[int, int]] = {
+    f"{kept}:{block}": (kept, block) for kept, block in ((4, 16), (4, 12), (4, 8), (2, 8), (2, 4), (1, 4), (1, 2))
+}
+"""Structured sparsity by name: of ``block`` neighbours along K at most ``kept`` are not zero."""
+
+MOST_TILES = 4
+"""Parts that the rows, and the columns, of an array can be divided into."""
+
 _OPERANDS = (*(name for name in FLOATS if name != FP32.name), *FP32_HALVES, *PAIRS, *BITS, *QUADS)
 
 OPERAND_CODES: dict[str, int] = {name: code for code, name in enumerate(_OPERANDS)}
@@ -40,6 +57,11 @@ def operand_code(name: str) -> int:
     """The code of the format called ``name``; an unknown name is refused with the list of known ones."""
     code: int = lookup("operand format", OPERAND_CODES, name)
     return code
+
+
+def first_state(lane: int) -> int:
+    """State of a lane's random generator after reset: never 0, and far apart for neighbours."""
+    return (lane + 1) * 0x9E3779B9 & 0xFFFFFFFF | 1
 
 
 class Kind(enum.IntEnum):
@@ -64,6 +86,16 @@ class Operation(enum.IntEnum):
     MATMUL = 1
 
 
+class ResultFormat(enum.IntEnum):
+    """How a matmul writes PSUM. bf16 is the upper half of the fp32 word of the same value; the lower half is 0."""
+
+    FP32 = 0
+    BF16 = 1
+    """The sum, as bf16 rounded to nearest even."""
+    BF16_STOCHASTIC = 2
+    """The sum, as bf16 rounded by random bits."""
+
+
 class Status(enum.IntEnum):
     """Outcome of one instruction; of several errors the one listed first is reported.
 
@@ -73,11 +105,13 @@ class Status(enum.IntEnum):
 
     OK = 0
     FORMAT = 1
-    """The operand format is unknown or not built in."""
+    """The operand format or that of the result is unknown, not built in, or cannot be sparse."""
     COLUMNS = 2
     """No column, or more than the array (load) or one matmul (:attr:`TensorConfig.moving_columns`) takes."""
     ADDRESS = 3
-    """The result would lie outside its PSUM bank, or outside PSUM."""
+    """The result would lie outside its PSUM bank, outside PSUM, or in parts the array does not have; a load would lie
+    outside the array or not begin at a whole group of ``load_columns`` columns.
+    """
     STATIONARY = 4
     """There is no stationary: none was loaded since reset, or the load before was refused."""
     UNWRITTEN = 5
@@ -119,6 +153,7 @@ class TensorConfig(Parameters):
         unit="columns/cycle",
         low=1,
         high=16,
+        power_of_two=True,
         doc="stationary columns loaded a cycle",
         source="aws-neuron-sdk, trainium_inferentia2_arch: a load costs a quarter of a matmul of the same size",
     )
@@ -160,6 +195,24 @@ class TensorConfig(Parameters):
         doc="operands can be moved bit by bit instead of multiplied",
         source="aws-neuron-sdk, trainium2_arch: transpose mode of matmul",
     )
+    sparsity: bool = parameter(
+        False,
+        choices=(False, True),
+        doc="stationaries of structured sparsity at up to four times the rate",
+        source="aws-neuron-sdk, neuron-core-v3: 4:16, 4:12, 4:8, 2:8, 2:4, 1:4, 1:2",
+    )
+    tiles: int = parameter(
+        1,
+        choices=(1, 2, MOST_TILES),
+        doc="most parts of the rows that multiply side by side; parts of the columns that a result can be kept to",
+        source="aws-neuron-sdk, nki.isa.nc_matmul: tile_position and tile_size, 2x64 or 4x32 rows",
+    )
+    bf16_results: bool = parameter(
+        False,
+        choices=(False, True),
+        doc="PSUM can hold bf16, rounded to nearest even or stochastically",
+        source="aws-neuron-sdk, trainium3_arch: BF16 matmul results in PSUM",
+    )
     whole_psum: bool = parameter(
         False,
         choices=(False, True),
@@ -182,8 +235,23 @@ class TensorConfig(Parameters):
             raise refuse("TensorConfig", "formats", self.formats, legal)
         if self.microscaling and self.rows % QUAD_ROWS:
             raise refuse("TensorConfig", "rows", self.rows, f"with microscaling, a multiple of {QUAD_ROWS}")
+        if self.sparsity and self.rows // self.tiles % SPARSE_ROWS:
+            raise refuse("TensorConfig", "rows", self.rows, f"with sparsity, a multiple of {SPARSE_ROWS} in each tile")
+        if self.tiles > 1:
+            self._check_tiles()
         if self.load_columns > self.columns:
             raise refuse("TensorConfig", "load_columns", self.load_columns, f"1 to columns = {self.columns}")
+
+    def _check_tiles(self) -> None:
+        """Tiles must be equal, no smaller than two rows, and have a bank each."""
+        whole = QUAD_ROWS if self.microscaling else 1
+        if self.rows % (self.tiles * whole) or self.rows < 2 * self.tiles:
+            legal = f"with tiles, a multiple of {self.tiles * whole}, and at least {2 * self.tiles}"
+            raise refuse("TensorConfig", "rows", self.rows, legal)
+        if self.columns % self.tiles:
+            raise refuse("TensorConfig", "columns", self.columns, f"with tiles, a multiple of {self.tiles}")
+        if self.psum_banks < self.tiles:
+            raise refuse("TensorConfig", "psum_banks", self.psum_banks, f"with tiles, at least {self.tiles}")
 
     @property
     def bank_depth(self) -> int:
@@ -232,6 +300,21 @@ class TensorConfig(Parameters):
         return self.rows // QUAD_ROWS if self.microscaling else 0
 
     @property
+    def planes(self) -> int:
+        """Moving operands of a row in one column: 1, or as many as a sparse stationary chooses from."""
+        return SPARSE_PLANES if self.sparsity else 1
+
+    @property
+    def stationary_bits(self) -> int:
+        """Width of what a row takes for one operand of a stationary: as at the edge and, above it, its tag."""
+        return self.edge_bits + (TAG_BITS if self.sparsity else 0)
+
+    @property
+    def splits(self) -> int:
+        """Ways to divide the rows: whole, in two, in four."""
+        return self.tiles.bit_length()
+
+    @property
     def product_stages(self) -> int:
         """Cycles from the operands to what is added to the partial sum: a product, the sum of two or of four."""
         return self.multiply_stages + self.add_stages * (2 if self.microscaling else int(self.double_row))
@@ -251,14 +334,16 @@ class TensorConfig(Parameters):
         """Cycles from taking a moving column to the status of the matmul that ends with it.
 
         One to write the column's skew memory, one to read it, one to decode; a hop for every group of columns; the
-        product; one add per row; the add in PSUM; one to write PSUM and count the instruction as done.
+        product; one add per row; the add in PSUM, and its rounding to bf16; one to write PSUM and count the instruction
+        as done.
         """
-        return 3 + self.hops + self.product_stages + self.rows * self.add_stages + self.add_stages
+        psum = self.add_stages + self.bf16_results
+        return 3 + self.hops + self.product_stages + self.rows * self.add_stages + psum
 
     @property
     def accumulate_distance(self) -> int:
-        """Cycles after which a PSUM location that was written can be accumulated onto: read, add, write."""
-        return self.add_stages + 2
+        """Cycles after which a PSUM location that was written can be accumulated onto: read, add, round, write."""
+        return self.add_stages + 2 + self.bf16_results
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -9,10 +9,20 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.numerics import accumulate, add, canonical, decode, multiply_add, to_float32
+from golden.numerics import (
+    Xorshift32,
+    accumulate,
+    add,
+    canonical,
+    decode,
+    encode,
+    multiply_add,
+    to_float32,
+)
 from golden.tensor.gemm import passes, rows_of_pass, tiles
 from golden.tensor.program import Instruction, Judge
-from spec.formats import FLOATS, SIGNIFICAND_BITS
+from golden.tensor.sparsity import TAG_SHIFT, all_planes, compress, places, planes, ratio
+from spec.formats import FLOATS, FP32, SIGNIFICAND_BITS
 from spec.tensor import (
     BITS,
     FP32_HALVES,
@@ -21,10 +31,13 @@ from spec.tensor import (
     QUAD_ROWS,
     QUADS,
     SCALE,
+    SPARSE_ROWS,
     Kind,
     Operation,
+    ResultFormat,
     Status,
     TensorConfig,
+    first_state,
     operand_kind,
 )
 
@@ -132,6 +145,12 @@ def move(stationary: Bits, moving: Codes) -> Bits:
     return result
 
 
+def narrowed(sums: Bits, random: Bits | None = None) -> Bits:
+    """fp32 bits rounded to bf16, which stands in the upper half of each word; with random words, stochastically."""
+    codes = encode("bf16", sums.view(np.float32), bits=random)
+    return codes.astype(np.uint32) << np.uint32(16)
+
+
 def matmul(
     stationary: Codes, moving: Codes, stationary_format: str, moving_format: str, psum: Bits | None = None
 ) -> Bits:
@@ -156,23 +175,74 @@ def matmul(
     return acc.view(np.uint32)
 
 
-def gemm(config: TensorConfig, stationary: Codes, moving: Codes, stationary_format: str, moving_format: str) -> Bits:
+def gemm(
+    config: TensorConfig,
+    stationary: Codes,
+    moving: Codes,
+    stationary_format: str,
+    moving_format: str,
+    pattern: str = "",
+) -> Bits:
     """fp32 bits ``[M, N]`` of a product of any size: passes of ``rows`` of K each, accumulated in PSUM one by one.
 
     An fp32 product makes four passes over each tile of K: low by low, low by high, high by low, high by high half. With
-    the operands of pairs (``fp8_e4m3_x2``) the codes are those of single numbers; they are paired pass by pass.
+    the operands of pairs (``fp8_e4m3_x2``) the codes are those of single numbers; they are paired pass by pass. A
+    ``pattern`` of sparsity leaves products with a +0 or -0 of the stationary out, see :mod:`golden.tensor.sparsity`.
     """
     result: Bits | None = None
-    for k_tile in tiles(stationary.shape[0], rows_of_pass(config, stationary_format)):
+    for k_tile in tiles(stationary.shape[0], rows_of_pass(config, stationary_format, pattern)):
         w, x = stationary[k_tile.start : k_tile.stop], moving[k_tile.start : k_tile.stop]
         if stationary_format in PAIRS:
             w, x = paired(w, 0), paired(x, FP8_MINUS_ZERO)
         for one, others in passes(stationary_format, moving_format):
             for other in others:
-                result = matmul(w, x, one, other, result)
+                if pattern:
+                    result = sparse_matmul(config, w, x, one, other, pattern, result)
+                else:
+                    result = matmul(w, x, one, other, result)
     if result is None:
         raise ValueError("K = 0: legal is at least 1")
     return result
+
+
+def sparse_matmul(
+    config: TensorConfig, w: Codes, x: Codes, one: str, other: str, pattern: str, psum: Bits | None = None
+) -> Bits:
+    """:func:`matmul` for a stationary of structured sparsity, codes as if dense."""
+    words = sparse_operands(pattern, one, w)
+    moving = operand_values(other, planes(pattern, filled(pattern, x, minus_zero(other))))
+    sums = sparse_sums(operand_values(one, untagged(words)), moving, places(words >> TAG_SHIFT))
+    return (sums if psum is None else add(sums, psum.view(np.float32))).view(np.uint32)
+
+
+def sparse_sums(weights: F32, moving: F32, chosen: NDArray[np.int64]) -> F32:
+    """Sums ``[M, N]`` of weights ``[K, M]`` times the rows of ``moving`` that ``chosen``, of the same shape, names."""
+    sums = np.zeros((weights.shape[1], moving.shape[1]), np.float32)
+    for column, total in enumerate(sums):
+        accumulate(total[None], weights[:, column, None], moving[chosen[:, column]])
+    return sums
+
+
+def untagged(words: Codes) -> Codes:
+    """The operands of words that hold tags too."""
+    return (words & (1 << SCALE_SHIFT) - 1).astype(np.uint32)
+
+
+def sparse_operands(pattern: str, name: str, codes: Codes) -> Codes:
+    """The operand words of a sparse stationary ``[K, M]``, K filled up to whole groups of rows."""
+    whole = filled(pattern, codes, 0)
+    return compress(pattern, operand_values(name, whole) == 0, whole)
+
+
+def filled(pattern: str, codes: Codes, zero: int) -> Codes:
+    """Codes ``[K, N]`` with as many rows of zeros as make whole groups of the array's rows."""
+    missing = -codes.shape[0] % (SPARSE_ROWS * ratio(pattern))
+    return np.pad(codes, ((0, missing), (0, 0)), constant_values=zero)
+
+
+def minus_zero(name: str) -> int:
+    """-0 of a format: as moving operand of a +0 weight it changes no sum."""
+    return 1 << (FP32 if name in FP32_HALVES else FLOATS[name]).storage - 1
 
 
 class Weights:
@@ -183,16 +253,24 @@ class Weights:
         self.scales = np.zeros((config.rows, config.columns), np.float64)
         self.bits = np.zeros((config.rows, config.columns), np.uint32)
         self.kinds = np.full(config.columns, Kind.NUMBER)
+        self.config = config
+        self.tagged = np.zeros(config.columns, np.bool_)
+        """Columns whose weights are multiplied with what their tags say."""
+        self.tags = np.zeros((config.rows, config.columns), np.uint8)
 
     def copy(self) -> "Weights":
         """The same weights, which later loads do not change."""
         return copy.deepcopy(self)
 
-    def load(self, name: str, codes: Codes, columns: slice) -> None:
+    def load(self, name: str, codes: Codes, columns: slice, *, sparse: bool = False) -> None:
         """Fill ``columns`` with the codes, with zeros where there are fewer."""
         self.numbers[..., columns], self.bits[:, columns], self.kinds[columns] = 0, 0, operand_kind(name)
         self.scales[:, columns] = 2.0**-SCALE.bias
-        given = slice(codes.shape[1])
+        given = slice(columns.start, columns.start + codes.shape[1])
+        self.tagged[columns], self.tags[:, columns] = sparse, 0
+        if sparse:
+            self.tags[:, given] = codes >> TAG_SHIFT
+            codes = untagged(codes)
         if name in BITS:
             self.bits[:, given] = placed(name, codes)
         elif name in PAIRS:
@@ -203,18 +281,27 @@ class Weights:
         else:
             self.numbers[0][:, given] = operand_values(name, codes)
 
-    def multiply(self, name: str, codes: Codes) -> F32:
-        """Column sums ``[columns, N]``. A column loaded with another kind counts the first of several numbers alone."""
+    def multiply(self, name: str, codes: Codes, rows: slice) -> F32:
+        """Column sums ``[columns, N]`` of a tile of rows, of moving operands ``[planes * rows, N]``.
+
+        A column loaded with another kind counts the first of several numbers alone.
+        """
+        config = self.config
         values = operand_values(name, codes)
-        sums = np.zeros((self.bits.shape[1], codes.shape[1]), np.float32)
-        accumulate(sums, self.numbers[0], values[0] if name in PAIRS or name in QUADS else values)
+        first = values[0] if name in PAIRS or name in QUADS else values
+        own = values[..., : config.rows, :][..., rows, :]
+        sums = np.zeros((config.columns, codes.shape[1]), np.float32)
+        dense = ~self.tagged
+        sums[dense] = accumulate(sums[dense], self.numbers[0][rows][:, dense], first[: config.rows][rows])
+        sparse, chosen = self.tagged, places(self.tags)[rows]
+        sums[sparse] = sparse_sums(self.numbers[0][rows][:, sparse], first, chosen[:, sparse])
         packed = self.kinds == operand_kind(name)
         zeros = np.zeros_like(sums[packed])
         if name in PAIRS:
-            sums[packed] = accumulate_pairs(zeros, self.numbers[:2][..., packed], values)
+            sums[packed] = accumulate_pairs(zeros, self.numbers[:2, rows][..., packed], own)
         elif name in QUADS:
-            scales = self.scales[:, packed], scale_values(codes)
-            sums[packed] = accumulate_quads(zeros, self.numbers[..., packed], values, scales)
+            scales = self.scales[rows][:, packed], scale_values(codes[: config.rows][rows])
+            sums[packed] = accumulate_quads(zeros, self.numbers[:, rows][..., packed], own, scales)
         return sums
 
 
@@ -231,12 +318,16 @@ class Engine:
         self.judge = Judge(config)
         self.shadow = Weights(config)
         self.weights = self.shadow.copy()
+        lanes = np.arange(config.tiles * config.columns).reshape(config.tiles, config.columns)
+        self.first_states = np.vectorize(first_state, otypes=[np.uint32])(lanes)
+        self.random = [Xorshift32(states) for states in self.first_states]
+        """The generators of stochastic rounding: for each tile of rows, one a column."""
         self.psum = np.zeros((config.columns, config.psum_depth), np.uint32)
         """fp32 bits by column of the array and address; where nothing was written the hardware may hold anything."""
 
     @property
     def written(self) -> NDArray[np.bool_]:
-        """By address: whether a matmul has written there since reset."""
+        """By tile of columns and address: whether a matmul has written there since reset."""
         return self.judge.written
 
     def execute(self, instruction: Instruction, operands: Codes) -> Status:
@@ -252,19 +343,41 @@ class Engine:
         name = FORMAT_NAMES[instruction.format]
         if instruction.operation == Operation.LOAD_STATIONARY:
             taken = -(-instruction.columns // self.config.load_columns) * self.config.load_columns
-            self.shadow.load(name, operands, slice(taken))
+            columns = slice(instruction.offset, instruction.offset + taken)
+            self.shadow.load(name, operands, columns, sparse=instruction.sparse)
             return status
         if fresh:
             self.weights = self.shadow.copy()
-        start = self.judge.address(instruction)
-        target = self.psum[:, start : start + instruction.columns]
-        if name in BITS:
-            moved = move(self.weights.bits, operands)
-            target[...] = moved | target if instruction.accumulate else moved
-            return status
-        sums = self.weights.multiply(name, operands)
-        target[...] = (add(sums, target.view(np.float32)) if instruction.accumulate else sums).view(np.uint32)
+        moving = all_planes(self.config, operands)
+        step = self.config.rows >> instruction.split
+        for tile, place in enumerate(self.judge.places(instruction)):
+            rows = slice(tile * step, (tile + 1) * step)
+            self._write(instruction, tile, place, self._sums(instruction, name, moving, rows, place))
         return status
+
+    def _sums(self, instruction: Instruction, name: str, moving: Codes, rows: slice, place: slice) -> Bits:
+        """What a tile of rows gives for its places in PSUM."""
+        old = self.psum[:, place]
+        if name in BITS:
+            moved = move(self.weights.bits[rows], moving[: self.config.rows][rows])
+            return moved | old if instruction.accumulate else moved
+        sums = self.weights.multiply(name, moving, rows)
+        return (add(sums, old.view(np.float32)) if instruction.accumulate else sums).view(np.uint32)
+
+    def _write(self, instruction: Instruction, tile: int, place: slice, sums: Bits) -> None:
+        """Round and write, but for the masked tiles of columns; every column draws its random bits, masked or not."""
+        if instruction.result == ResultFormat.BF16:
+            sums = narrowed(sums)
+        elif instruction.result == ResultFormat.BF16_STOCHASTIC:
+            sums = narrowed(sums, self.random[tile].stream(sums.shape[1]).T)
+        step = self.config.columns // self.config.tiles
+        for part in self.judge.unmasked(instruction):
+            self.psum[part * step : (part + 1) * step, place] = sums[part * step : (part + 1) * step]
+
+    def reseed(self, seed: int) -> None:
+        """Restart the generators, each from the exclusive or of the seed and its first state."""
+        mixed = self.first_states ^ np.uint32(seed)
+        self.random = [Xorshift32(states) for states in np.where(mixed == 0, self.first_states, mixed)]
 
 
 def run(config: TensorConfig, program: Iterable[tuple[Instruction, Codes]]) -> tuple[Engine, list[Status]]:

@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from golden.tensor.program import Instruction, timing
+from golden.tensor.sparsity import ratio
 from spec.formats import FP32
 from spec.parameters import ParameterError
 from spec.tensor import BITS, FP32_HALVES, PAIRS, Operation, TensorConfig, operand_code
@@ -37,9 +38,9 @@ def groups(config: TensorConfig, m: int, n: int) -> Iterator[tuple[range, range,
             count += 1
 
 
-def rows_of_pass(config: TensorConfig, name: str) -> int:
-    """K of one pass: twice the rows where operands are pairs."""
-    return config.rows * (2 if name in PAIRS else 1)
+def rows_of_pass(config: TensorConfig, name: str, pattern: str = "") -> int:
+    """K of one pass: twice the rows where operands are pairs, up to four times with a ``pattern`` of sparsity."""
+    return config.rows * (ratio(pattern) if pattern else 2 if name in PAIRS else 1)
 
 
 def passes(stationary: str, moving: str) -> list[tuple[str, tuple[str, ...]]]:
@@ -56,16 +57,28 @@ def passes(stationary: str, moving: str) -> list[tuple[str, tuple[str, ...]]]:
 
 
 def group_steps(
-    config: TensorConfig, k: int, m_tile: range, n_group: range, bank: int, stationary: str, moving: str
+    config: TensorConfig,
+    k: int,
+    m_tile: range,
+    n_group: range,
+    bank: int,
+    stationary: str,
+    moving: str,
+    pattern: str = "",
 ) -> Iterator[Step]:
     """The instructions of one group: each stationary is loaded once and meets every bank of the group.
 
-    ``stationary`` and ``moving`` are the operand formats.
+    ``stationary`` and ``moving`` are the operand formats, ``pattern`` is that of a sparse stationary.
     """
     kinds = passes(stationary, moving)
-    for k_tile in tiles(k, rows_of_pass(config, stationary)):
+    for k_tile in tiles(k, rows_of_pass(config, stationary, pattern)):
         for one, others in kinds:
-            load = Instruction(operation=Operation.LOAD_STATIONARY, format=operand_code(one), columns=len(m_tile))
+            load = Instruction(
+                operation=Operation.LOAD_STATIONARY,
+                format=operand_code(one),
+                columns=len(m_tile),
+                sparse=bool(pattern),
+            )
             yield Step(instruction=load, k=k_tile, m=m_tile, n=range(0))
             for other in others:
                 first = k_tile.start == 0 and (one, other) == (kinds[0][0], kinds[0][1][0])
@@ -84,10 +97,12 @@ def _matmuls(
         yield Step(instruction=matmul, k=k_tile, m=m_tile, n=n)
 
 
-def gemm_steps(config: TensorConfig, k: int, m: int, n: int, stationary: str, moving: str) -> Iterator[Step]:
+def gemm_steps(
+    config: TensorConfig, k: int, m: int, n: int, stationary: str, moving: str, pattern: str = ""
+) -> Iterator[Step]:
     """The program of ``stationary[K, M].T @ moving[K, N]``, group by group."""
     for m_tile, n_group, bank in groups(config, m, n):
-        yield from group_steps(config, k, m_tile, n_group, bank, stationary, moving)
+        yield from group_steps(config, k, m_tile, n_group, bank, stationary, moving, pattern)
 
 
 def transpose_steps(config: TensorConfig, p: int, f: int, width: int) -> Iterator[Step]:
@@ -110,13 +125,13 @@ def transpose_steps(config: TensorConfig, p: int, f: int, width: int) -> Iterato
             index += 1
 
 
-def gemm_cycles(config: TensorConfig, k: int, m: int, n: int, name: str = "") -> int:
+def gemm_cycles(config: TensorConfig, k: int, m: int, n: int, name: str = "", pattern: str = "") -> int:
     """Cycles of that program from its first instruction to its last status, loading, fill and drain included.
 
     ``name`` is the format of both operands (``fp8_e5m2_x2``: FP8 at twice the rate), by default the first that the
-    configuration has.
+    configuration has; ``pattern`` that of a sparse stationary.
     """
-    steps = gemm_steps(config, k, m, n, name or config.formats[0], name or config.formats[0])
+    steps = gemm_steps(config, k, m, n, name or config.formats[0], name or config.formats[0], pattern)
     return timing(config, (step.instruction for step in steps))[-1].done + 1
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from spec.tensor import OPERAND_CODES, Kind, Operation, Status, TensorConfig, operand_kind
+from spec.tensor import OPERAND_CODES, Kind, Operation, ResultFormat, Status, TensorConfig, operand_kind
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -24,7 +24,15 @@ class Instruction:
     """Columns of the stationary to load, or moving columns to multiply."""
     bank: int = 0
     offset: int = 0
+    """First location in the bank, or first column of a load."""
     accumulate: bool = False
+    sparse: bool = False
+    """Whether each operand of a load has a tag, which says what it is multiplied with."""
+    split: int = 0
+    """Logarithm of the tiles that the rows are divided into: the result of each has a bank, from ``bank`` on."""
+    masked: int = 0
+    """A bit for each tile of columns whose results are not written."""
+    result: int = ResultFormat.FP32
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,53 +55,78 @@ class Judge:
         """What each operand format is; others are not built in."""
         self.kind: Kind | None = None
         """What the stationary is."""
-        self.written = np.zeros(config.psum_depth, dtype=np.bool_)
-        """Locations overwritten since reset."""
+        self.written = np.zeros((config.tiles, config.psum_depth), dtype=np.bool_)
+        """For each tile of columns, the locations overwritten since reset."""
         self.loaded = False
         """Whether there is a stationary to multiply with."""
         self.fresh = False
         """Whether the last stationary loaded has not been multiplied with yet."""
 
+    def verdict(self, instruction: Instruction) -> Status:
+        """The status that the instruction would have now."""
+        loading = instruction.operation == Operation.LOAD_STATIONARY
+        return self._load_status(instruction) if loading else self._matmul_status(instruction)
+
     def status(self, instruction: Instruction) -> Status:
         """The status of the next instruction, which takes effect on the state."""
+        status = self.verdict(instruction)
         if instruction.operation == Operation.LOAD_STATIONARY:
-            status = self._load_status(instruction)
             self.loaded = self.fresh = status == Status.OK
             self.kind = self.kinds.get(instruction.format)
             return status
-        status = self._matmul_status(instruction)
         if status == Status.OK:
-            start = self.address(instruction)
-            self.written[start : start + instruction.columns] = True
+            for places in self.places(instruction):
+                self.written[self.unmasked(instruction), places] = True
             self.fresh = False
         return status
+
+    def places(self, instruction: Instruction) -> list[slice]:
+        """The PSUM addresses of a matmul's results, one range for each tile of rows."""
+        depth, start = self.config.bank_depth, self.address(instruction)
+        starts = (start + tile * depth for tile in range(1 << instruction.split))
+        return [slice(start, start + instruction.columns) for start in starts]
+
+    def unmasked(self, instruction: Instruction) -> list[int]:
+        """The tiles of columns that a matmul writes."""
+        return [tile for tile in range(self.config.tiles) if not instruction.masked >> tile & 1]
 
     def address(self, instruction: Instruction) -> int:
         """PSUM address of the first column."""
         return instruction.bank * self.config.bank_depth + instruction.offset
 
     def _load_status(self, instruction: Instruction) -> Status:
-        if instruction.format not in self.kinds:
+        config = self.config
+        kind = self.kinds.get(instruction.format)
+        if kind is None or (instruction.sparse and not (config.sparsity and kind == Kind.NUMBER)):
             return Status.FORMAT
-        return Status.OK if 1 <= instruction.columns <= self.config.columns else Status.COLUMNS
+        if not 1 <= instruction.columns <= config.columns:
+            return Status.COLUMNS
+        inside = instruction.offset + instruction.columns <= config.columns
+        return Status.OK if inside and not instruction.offset % config.load_columns else Status.ADDRESS
 
     def _matmul_status(self, instruction: Instruction) -> Status:
         config, columns = self.config, instruction.columns
-        start = self.address(instruction)
         end_of_bank = instruction.offset + columns <= config.bank_depth
-        if instruction.format not in self.kinds:
+        kind = self.kinds.get(instruction.format)
+        results = len(ResultFormat) if config.bf16_results and kind != Kind.BITS else 1
+        if kind is None or instruction.result >= results:
             return Status.FORMAT
         if not 1 <= columns <= config.moving_columns:
             return Status.COLUMNS
         if instruction.bank >= config.psum_banks or instruction.offset >= config.bank_depth:
             return Status.ADDRESS
-        if start + columns > config.psum_depth or not (end_of_bank or config.whole_psum):
+        if self.address(instruction) + columns > config.psum_depth or not (end_of_bank or config.whole_psum):
+            return Status.ADDRESS
+        if instruction.split >= config.splits or instruction.masked >> (config.tiles if config.tiles > 1 else 0):
+            return Status.ADDRESS
+        if instruction.split and not (end_of_bank and instruction.bank + (1 << instruction.split) <= config.psum_banks):
             return Status.ADDRESS
         if not self.loaded:
             return Status.STATIONARY
-        if instruction.accumulate and not self.written[start : start + columns].all():
+        tiles = self.unmasked(instruction)
+        if instruction.accumulate and not all(self.written[tiles, part].all() for part in self.places(instruction)):
             return Status.UNWRITTEN
-        if self.kinds[instruction.format] != self.kind:
+        if kind != self.kind:
             return Status.KIND
         return Status.OK
 
@@ -111,7 +144,7 @@ def timing(config: TensorConfig, instructions: Iterable[Instruction]) -> list[Ti
     ports = dict.fromkeys(Operation, -1)  # last cycle each kind of operand was taken
     swapped = -1  # first column of the matmul that uses the last stationary claimed
     claimed = True
-    recent: deque[tuple[int, int]] = deque(maxlen=config.accumulate_distance - 1)
+    recent: deque[Issued] = deque(maxlen=config.accumulate_distance - 1)
     for instruction in instructions:
         fresh = judge.fresh
         status = judge.status(instruction)
@@ -131,8 +164,7 @@ def timing(config: TensorConfig, instructions: Iterable[Instruction]) -> list[Ti
         else:
             if fresh:
                 first = max(first, ports[Operation.LOAD_STATIONARY] + 1)
-            start = judge.address(instruction)
-            first, last = _issue(config, first, start, instruction, recent)
+            first, last = _issue(config, first, instruction, recent)
             if fresh:
                 swapped, claimed = first, True
             ready = last + config.latency
@@ -143,20 +175,38 @@ def timing(config: TensorConfig, instructions: Iterable[Instruction]) -> list[Ti
     return timings
 
 
-def _issue(
-    config: TensorConfig, first: int, start: int, instruction: Instruction, recent: deque[tuple[int, int]]
-) -> tuple[int, int]:
-    """Cycles of the first and last column, given the ``(cycle, address)`` of the columns before; extends these."""
+@dataclasses.dataclass(frozen=True)
+class Issued:
+    """A moving column on its way to PSUM."""
+
+    cycle: int
+    bank: int
+    offset: int
+    split: bool
+
+    def meets(self, other: "Issued") -> bool:
+        """Whether both may have a location in common: those of split rows count for all banks."""
+        return self.offset == other.offset and (self.bank == other.bank or self.split or other.split)
+
+
+def _issue(config: TensorConfig, first: int, instruction: Instruction, recent: deque[Issued]) -> tuple[int, int]:
+    """Cycles of the first and last column, given the columns issued before, which it extends."""
     distance = config.accumulate_distance
     checked = min(instruction.columns, distance - 1)  # later ones have only columns of their own matmul in flight
+
+    def column(index: int, cycle: int) -> Issued:
+        bank, offset = divmod(instruction.bank * config.bank_depth + instruction.offset + index, config.bank_depth)
+        return Issued(cycle, bank, offset, instruction.split > 0)
+
     cycles: list[int] = []
     for index in range(checked):
-        cycle = cycles[-1] + 1 if cycles else first
+        one = column(index, cycles[-1] + 1 if cycles else first)
         if instruction.accumulate:
-            cycle = max([cycle, *(before + distance for before, other in recent if other == start + index)])
-        cycles.append(cycle)
-        recent.append((cycle, start + index))
+            ready = max((other.cycle + distance for other in recent if other.meets(one)), default=0)
+            one = dataclasses.replace(one, cycle=max(one.cycle, ready))
+        cycles.append(one.cycle)
+        recent.append(one)
     last = cycles[-1] + instruction.columns - checked
     for index in range(max(checked, instruction.columns - distance + 1), instruction.columns):
-        recent.append((last - (instruction.columns - 1 - index), start + index))
+        recent.append(column(index, last - (instruction.columns - 1 - index)))
     return cycles[0], last

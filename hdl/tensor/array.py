@@ -2,16 +2,17 @@
 
 from typing import Any
 
+from amaranth.hdl import Array as HdlArray
 from amaranth.hdl import Cat, Const, Module, Shape
 from amaranth.lib.wiring import In, Out, Signature
 
 from hdl.block import Block, place
 from hdl.tensor.delay import Delay
 from hdl.tensor.later import later
-from hdl.tensor.layouts import column_layout, column_token, group_layout, row_control
+from hdl.tensor.layouts import column_layout, column_token, group_layout, row_control, stationary_layout
 from hdl.tensor.row import Row
 from spec.formats import FP32
-from spec.tensor import QUAD_ROWS, SCALE, DelayConfig, TensorConfig
+from spec.tensor import QUAD_ROWS, SCALE, SPARSE_PLANES, SPARSE_ROWS, TAG_BITS, DelayConfig, TensorConfig
 
 EDGE_DELAY = 2
 """Cycles from an operand's arrival to row 0: the shortest delay line."""
@@ -22,7 +23,8 @@ class Array(Block):
 
     ``control`` says what ``moving`` and ``stationary`` hold in this cycle. The column's ``token`` appears
     ``1 + hops + product_stages + rows * add_stages`` cycles later, its ``sums``, all columns at once, in the cycle
-    after that. Reset invalidates everything in flight.
+    after that. Where the rows are split, each tile's sums begin at 0, and ``sums`` holds as many results: those of the
+    upper tiles wait until the lowest one is done. Reset invalidates everything in flight.
     """
 
     config: TensorConfig
@@ -33,7 +35,7 @@ class Array(Block):
             "moving": In(Shape.cast(column_layout(config)).width),
             "stationary": In(Shape.cast(group_layout(config)).width),
             "token": Out(column_token(config)),
-            "sums": Out(config.columns * FP32.width),
+            "sums": Out(config.tiles * config.columns * FP32.width),
         }
         super().__init__(config, Signature(ports))
 
@@ -43,45 +45,121 @@ class Array(Block):
         config = self.config
         above: Any = Const(0, config.columns * FP32.width)
         control: Any = later(m, "control", self.control, EDGE_DELAY, reset=True)
+        taps = []
         for index in range(config.rows):
             row = Row(config)
             m.submodules[f"row_{index}"] = place(row, platform)
             self._skew(m, platform, index, row)
             m.d.comb += [row.control.eq(control), row.above.eq(above)]
             above, control = row.below, row.control_below
-        self._align(m, above)
+            done, left = divmod(index + 1, config.rows // config.tiles)
+            if not left:
+                taps.append(self._tap(m, platform, done, above))
+                if done < config.tiles:
+                    above = self._begin(m, done, control, above)
         token = later(m, "token", control.column, config.product_stages + config.hops - 1, reset=True)
         m.d.comb += self.token.eq(token)
+        self._select(m, later(m, "token_late", token, 1), taps)
         return m
 
     def _skew(self, m: Module, platform: Any, index: int, row: Row) -> None:
         """Delay the operands of a row as long as partial sums take to come down to it."""
         config = self.config
-        width = Shape.cast(column_layout(config)).width
-        columns = [self.moving, *(self.stationary[lane * width :][:width] for lane in range(config.load_columns))]
-        operands = Cat(self._operand(column, index) for column in columns)
-        longest = EDGE_DELAY + (config.rows - 1) * config.add_stages
-        delay = Delay(DelayConfig(width=len(operands), depth=longest))
-        m.submodules[f"skew_{index}"] = place(delay, platform)
-        m.d.comb += [
-            delay.input.eq(operands),
-            delay.length.eq(EDGE_DELAY + index * config.add_stages),
-            Cat(row.moving, row.stationary).eq(delay.output),
-        ]
+        width = Shape.cast(stationary_layout(config)).width
+        lanes = [self.stationary[lane * width :][:width] for lane in range(config.load_columns)]
+        parts = [row.stationary]
+        operands = [self._stationary(column, index) for column in lanes]
+        if config.sparsity:
+            self._window(m, platform, index, row)
+        else:
+            parts.append(row.moving)
+            operands.append(self._operand(self.moving, config.rows, index, index))
+        m.d.comb += Cat(parts).eq(self._delay(m, platform, f"skew_{index}", index, Cat(operands)))
 
-    def _operand(self, column: Any, row: int) -> Any:
-        """What a row takes of a column: its element and, above it, the scale of its block."""
+    def _delay(self, m: Module, platform: Any, name: str, row: int, what: Any) -> Any:
+        """``what``, when partial sums come down to ``row``."""
         config = self.config
-        element = column[row * config.operand_bits :][: config.operand_bits]
-        scale = column[config.rows * config.operand_bits + row // QUAD_ROWS * SCALE.width :][: SCALE.width]
+        longest = EDGE_DELAY + (config.rows - 1) * config.add_stages
+        delay = Delay(DelayConfig(width=len(what), depth=longest))
+        m.submodules[name] = place(delay, platform)
+        m.d.comb += [delay.input.eq(what), delay.length.eq(EDGE_DELAY + row * config.add_stages)]
+        return delay.output
+
+    def _operand(self, column: Any, elements: int, index: int, row: int) -> Any:
+        """What a row takes of a column of so many elements: that of an index and, above it, the scale of its block."""
+        config = self.config
+        element = column.word_select(index, config.operand_bits)
+        scale = column[elements * config.operand_bits + row // QUAD_ROWS * SCALE.width :][: SCALE.width]
         return Cat(element, scale) if config.microscaling else element
 
-    def _align(self, m: Module, sums: Any) -> None:
-        """Delay the first hops of the bottom row until the last one has come."""
+    def _stationary(self, column: Any, row: int) -> Any:
+        """What a row takes of a column of the stationary; its tag, if any, then counts from the row itself."""
+        config = self.config
+        operand = self._operand(column, config.rows, row, row)
+        if not config.sparsity:
+            return operand
+        tag = column[-config.rows * TAG_BITS :][row * TAG_BITS :][:TAG_BITS]
+        return Cat(operand, tag ^ Const(row % SPARSE_ROWS, TAG_BITS))
+
+    def _window(self, m: Module, platform: Any, index: int, row: Row) -> None:
+        """Moving operands of the four rows: delayed for the first of these, then handed from row to row."""
+        config = self.config
+        own = index % SPARSE_ROWS
+        places = [(plane, other) for plane in range(SPARSE_PLANES) for other in range(SPARSE_ROWS)]
+        if own == 0:
+            count = config.planes * config.rows
+            indices = [plane * config.rows + index + other for plane, other in places]
+            first, *rest = (self._operand(self.moving, count, each, index) for each in indices)
+            codes = [first, *(code[: config.operand_bits] for code in rest)]
+            self.window = self._delay(m, platform, f"window_{index}", index, Cat(codes))
+        else:
+            self.window = later(m, f"window_{index}", self.window, config.add_stages)
+        scale = self.window[config.operand_bits : config.edge_bits]
+        elements = Cat(self.window[: config.operand_bits], self.window[config.edge_bits :])
+        codes = [
+            elements.word_select(plane * SPARSE_ROWS + (other ^ own), config.operand_bits) for plane, other in places
+        ]
+        m.d.comb += [row.moving.eq(Cat(codes[0], scale)), row.others.eq(Cat(codes[1:]))]
+
+    def _begin(self, m: Module, tile: int, control: Any, above: Any) -> Any:
+        """What comes down to the first row of a tile: 0 where the rows are split here, hop by hop."""
+        config = self.config
+        least = 1 if 2 * tile == config.tiles else 2
+        cut = later(m, f"cut_{tile}", control.column.split >= least, 1 + config.product_stages)
+        parts = []
+        for hop, (start, end) in enumerate(self._hops()):
+            if hop:
+                cut = later(m, f"cut_{tile}_hop_{hop}", cut, 1)
+            parts.append(above[start:end] & ~cut.replicate(end - start))
+        return Cat(parts)
+
+    def _hops(self) -> list[tuple[int, int]]:
+        """The bits of a row of sums that each hop holds."""
+        step, width = self.config.hop_columns * FP32.width, self.config.columns * FP32.width
+        return [(start, min(width, start + step)) for start in range(0, width, step)]
+
+    def _tap(self, m: Module, platform: Any, tile: int, sums: Any) -> Any:
+        """The sums that leave a tile: its first hops delayed until the last has come, all until the array is done."""
         config = self.config
         late = []
-        for hop in range(config.hops):
-            start, end = hop * config.hop_columns, min(config.columns, (hop + 1) * config.hop_columns)
-            part = sums[start * FP32.width : end * FP32.width]
-            late.append(later(m, f"sums_hop_{hop}", part, config.hops - 1 - hop))
-        m.d.comb += self.sums.eq(Cat(late))
+        for hop, (start, end) in enumerate(self._hops()):
+            late.append(later(m, f"sums_{tile}_hop_{hop}", sums[start:end], config.hops - 1 - hop))
+        if tile == config.tiles:
+            return Cat(late)
+        longest = (config.rows - config.rows // config.tiles) * config.add_stages
+        delay = Delay(DelayConfig(width=len(sums), depth=longest))
+        m.submodules[f"wait_{tile}"] = place(delay, platform)
+        rest = (config.rows - tile * config.rows // config.tiles) * config.add_stages
+        m.d.comb += [delay.input.eq(Cat(late)), delay.length.eq(rest)]
+        return delay.output
+
+    def _select(self, m: Module, token: Any, taps: list[Any]) -> None:
+        """Result ``way`` is that of the tile which ends there when the rows are split as the token says."""
+        config = self.config
+        if config.tiles == 1:
+            m.d.comb += self.sums.eq(taps[0])
+            return
+        for way in range(config.tiles):
+            ends = [((way + 1) * config.tiles >> split) - 1 for split in range(config.splits)]
+            choice = HdlArray(taps[min(end, config.tiles - 1)] for end in ends)[token.split]
+            m.d.comb += self.sums.word_select(way, config.columns * FP32.width).eq(choice)

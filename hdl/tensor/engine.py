@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, Signature, connect, flipped
 
@@ -20,6 +20,7 @@ from hdl.tensor.layouts import (
 from hdl.tensor.psum import Psum
 from hdl.tensor.sequencer import Sequencer
 from hdl.tensor.written import WrittenMap
+from spec.formats import FP32
 from spec.tensor import TensorConfig
 
 
@@ -40,6 +41,10 @@ class TensorEngine(Block):
     columns; columns beyond its last group keep the weights they had. Rows that a product does not need get +0 as
     stationary and -0 as moving operands: their product, -0, changes no sum.
 
+    Beyond that, as far as they are built in: stationaries that are ``sparse``; rows ``split`` into tiles that multiply
+    side by side, each into a bank of its own; tiles of columns ``masked`` from being written; results rounded to bf16,
+    for which a pulse of ``reseed``, while no matmul is under way, restarts the random generators with ``seed``.
+
     Reset drops what is in flight. PSUM then counts as never written.
     """
 
@@ -55,18 +60,23 @@ class TensorEngine(Block):
             "results": Out(stream.Signature(result_layout(config))),
             "counters": Out(COUNTERS),
         }
+        if config.bf16_results:
+            ports |= {"reseed": In(1), "seed": In(FP32.width)}
         super().__init__(config, Signature(ports))
 
     def elaborate(self, platform: Any) -> Module:
         """Connect sequencer, array and PSUM."""
         m = Module()
         sequencer, array = Sequencer(self.config), Array(self.config)
-        psum, written = Psum(self.config), WrittenMap(self.config)
+        psum = Psum(self.config)
+        written = [WrittenMap(self.config) for _ in range(self.config.tiles)]
         m.submodules.sequencer = place(sequencer, platform)
         m.submodules.array = place(array, platform)
         m.submodules.psum = place(psum, platform)
-        m.submodules.written = place(written, platform)
+        for tile, part in enumerate(written):
+            m.submodules[f"written_{tile}"] = place(part, platform)
 
+        masks = [(part, self.requests.payload.masked[tile]) for tile, part in enumerate(written)]
         connect(m, flipped(self.requests), sequencer.requests)
         connect(m, sequencer.status, flipped(self.status))
         m.d.comb += [
@@ -80,28 +90,35 @@ class TensorEngine(Block):
             psum.token.eq(array.token),
             psum.sums.eq(array.sums),
             sequencer.done.eq(psum.done),
-            written.start.eq(sequencer.start),
-            written.columns.eq(sequencer.columns),
-            written.mark.eq(sequencer.mark),
-            sequencer.all_written.eq(written.all_written),
+            sequencer.all_written.eq(Cat(part.all_written | mask for part, mask in masks).all()),
             self.counters.eq(sequencer.counters),
         ]
+        for part, mask in masks:
+            m.d.comb += [
+                part.start.eq(sequencer.start),
+                part.columns.eq(sequencer.columns),
+                part.mark.eq(sequencer.mark & ~mask),
+            ]
+            if self.config.tiles > 1:
+                m.d.comb += part.split.eq(self.requests.payload.split)
+        if self.config.bf16_results:
+            m.d.comb += [psum.reseed.eq(self.reseed), psum.seed.eq(self.seed)]
         self._read(m, psum, written)
         return m
 
-    def _read(self, m: Module, psum: Psum, written: WrittenMap) -> None:
-        """Reads of PSUM, each with its bit of the map; Psum offers one result at a time, so one bit is kept."""
-        bit = Signal()
+    def _read(self, m: Module, psum: Psum, written: list[WrittenMap]) -> None:
+        """Reads of PSUM, each with its bits of the maps; Psum offers one result at a time, so one word is kept."""
+        bits = Signal(len(written))
         m.d.comb += [
             psum.reads.valid.eq(self.reads.valid),
             psum.reads.payload.offset.eq(self.reads.payload.offset),
             psum.reads.payload.bank.eq(self.reads.payload.bank),
             self.reads.ready.eq(psum.reads.ready),
-            written.location.eq(self.reads.payload),
+            *(part.location.eq(self.reads.payload) for part in written),
             self.results.valid.eq(psum.data.valid),
             self.results.payload.values.as_value().eq(psum.data.payload),
-            self.results.payload.written.eq(bit),
+            self.results.payload.written.eq(bits),
             psum.data.ready.eq(self.results.ready),
         ]
         with m.If(self.reads.valid & self.reads.ready):
-            m.d.sync += bit.eq(written.one_written)
+            m.d.sync += bits.eq(Cat(part.one_written for part in written))

@@ -9,7 +9,10 @@ from amaranth.lib import data
 from hdl.numerics import Operand
 from hdl.numerics.layouts import ZERO_EXPONENT
 from spec.formats import SIGNIFICAND_BITS
-from spec.tensor import SCALE, TensorConfig
+from spec.tensor import SCALE, SPARSE_PLANES, SPARSE_ROWS, TensorConfig
+
+OTHERS = SPARSE_ROWS * SPARSE_PLANES - 1
+"""Operands beside its own that an element of a sparse stationary chooses from."""
 
 
 class Narrow(data.Struct):
@@ -55,6 +58,14 @@ def element_layout(config: TensorConfig) -> data.StructLayout:
         members |= {"third": Narrow, "fourth": Narrow, "quad": 1, "scale": SCALE.width}
     if config.transpose:
         members |= {"moved": 1}
+    return data.StructLayout(members)
+
+
+def moving_layout(config: TensorConfig) -> data.StructLayout:
+    """What goes right along a row: its ``own`` operand and, with sparsity, numbers its elements may take instead."""
+    members: dict[str, Any] = {"own": element_layout(config)}
+    if config.sparsity:
+        members["others"] = data.ArrayLayout(Operand, OTHERS)
     return data.StructLayout(members)
 
 

@@ -2,22 +2,26 @@
 
 from typing import Any
 
-from amaranth.hdl import Const, Module, Mux, Shape, Signal
+from amaranth.hdl import Array, Const, Module, Mux, Shape, Signal
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, Signature
 
 from hdl.block import Block, place
 from hdl.numerics import Fp32, MultiplyAdd, Operand
 from hdl.numerics.layouts import ZERO_EXPONENT
 from hdl.tensor.later import later
-from hdl.tensor.operands import bits_of, element_layout
+from hdl.tensor.operands import OTHERS, bits_of, element_layout
 from hdl.tensor.packed import PackedMultiplyAdd
 from spec.formats import FP32
 from spec.numerics import MultiplyAddConfig
-from spec.tensor import TensorConfig
+from spec.tensor import TAG_BITS, TensorConfig
 
 
 class ProcessingElement(Block):
     """``below = fp32(above + weight * moving)``, or the sum of several such products where the operands hold several.
+
+    With sparsity, a ``tag`` comes with the stationary: 0 is an ordinary weight, ``t`` one that is multiplied with the
+    number ``others[t - 1]`` in the place of the moving operand's first.
 
     Where the moving operand is bits, ``below = above | weight`` if any of them is set, else ``above``.
 
@@ -38,6 +42,8 @@ class ProcessingElement(Block):
             "above": In(Fp32),
             "below": Out(Fp32),
         }
+        if config.sparsity:
+            ports |= {"others": In(data.ArrayLayout(Operand, OTHERS)), "tag": In(TAG_BITS)}
         super().__init__(config, Signature(ports))
 
     def elaborate(self, platform: Any) -> Module:
@@ -57,6 +63,7 @@ class ProcessingElement(Block):
             m.d.sync += shadow.eq(self.stationary)
         with m.If(self.swap):
             m.d.sync += weight.eq(shadow)
+        moving = self._choose(m) if self.config.sparsity else self.moving
         factor = Signal(layout)
         m.d.comb += factor.eq(weight)
         if self.config.transpose:
@@ -65,13 +72,25 @@ class ProcessingElement(Block):
                 m.d.comb += factor.first.exponent.eq(ZERO_EXPONENT)
         m.d.comb += [
             arithmetic.a.eq(factor if packed else factor.first),
-            arithmetic.b.eq(self.moving if packed else self.moving.first),
+            arithmetic.b.eq(moving if packed else moving.first),
             arithmetic.addend.eq(self.above),
             self.below.eq(arithmetic.result),
         ]
         if self.config.transpose:
             self._move(m, weight)
         return m
+
+    def _choose(self, m: Module) -> Any:
+        """The moving operand with its first number as the weight's tag says."""
+        shadow, tag = Signal(TAG_BITS, name="shadow_tag"), Signal(TAG_BITS, name="weight_tag")
+        with m.If(self.load):
+            m.d.sync += shadow.eq(self.tag)
+        with m.If(self.swap):
+            m.d.sync += tag.eq(shadow)
+        numbers = [self.moving.first, *(self.others[index] for index in range(OTHERS))]
+        moving = Signal(element_layout(self.config))
+        m.d.comb += [moving.eq(self.moving), moving.first.eq(Array(number.as_value() for number in numbers)[tag])]
+        return moving
 
     def _move(self, m: Module, weight: Any) -> None:
         """Beside the arithmetic, in the same time: the weight's bits, where the moving operand has any set."""

@@ -9,10 +9,10 @@ from amaranth.lib.wiring import In, Out, Signature
 from hdl.block import Block, place
 from hdl.tensor.edge import EdgeDecoder
 from hdl.tensor.layouts import row_control
-from hdl.tensor.operands import element_layout
+from hdl.tensor.operands import OTHERS, element_layout, moving_layout
 from hdl.tensor.processing_element import ProcessingElement
 from spec.formats import FP32
-from spec.tensor import TensorConfig
+from spec.tensor import TAG_BITS, TensorConfig
 
 
 class Row(Block):
@@ -23,6 +23,10 @@ class Row(Block):
     stationary operand and a swap after ``h`` cycles. So the partial sum of column ``m`` is expected at ``above``
     ``1 + h + product_stages`` cycles after the operand, and leaves at ``below`` ``add_stages`` later.
     ``control_below`` is ``control`` of ``add_stages`` cycles ago: what the next row needs. Free-running.
+
+    With sparsity, ``others`` are the further operands that an element may take instead of ``moving``, by its tag; a
+    tag here counts from the row itself: its two low bits say how far away the other row of the four is, by exclusive
+    or.
     """
 
     config: TensorConfig
@@ -32,10 +36,12 @@ class Row(Block):
             "control": In(row_control(config)),
             "control_below": Out(row_control(config)),
             "moving": In(config.edge_bits),
-            "stationary": In(config.load_columns * config.edge_bits),
+            "stationary": In(config.load_columns * config.stationary_bits),
             "above": In(config.columns * FP32.width),
             "below": Out(config.columns * FP32.width),
         }
+        if config.sparsity:
+            ports["others"] = In(OTHERS * config.operand_bits)
         super().__init__(config, Signature(ports))
 
     def elaborate(self, platform: Any) -> Module:
@@ -49,18 +55,23 @@ class Row(Block):
             passed = following
         m.d.comb += self.control_below.eq(passed)
 
-        moving = Signal(element_layout(config))
+        moving = Signal(moving_layout(config))
         decoded = self._decode(m, "moving", self.moving, control.select, platform)
         with m.If(control.column.valid):  # bubbles leave the operands where they are: nothing behind them toggles
-            m.d.sync += moving.eq(decoded)
+            m.d.sync += moving.own.eq(decoded)
+            for index in range(OTHERS if config.sparsity else 0):
+                code = self.others.word_select(index, config.operand_bits)
+                other = self._decode(m, f"other_{index}", code, control.select, platform)
+                m.d.sync += moving.others[index].eq(other.first)
         load = Signal(self._load_layout())
         m.d.comb += [load.valid.eq(control.load), load.group.eq(control.load_group)]
         for lane in range(config.load_columns):
-            name = f"stationary_{lane}"
-            decoded = self._decode(
-                m, name, self.stationary.word_select(lane, config.edge_bits), control.load_select, platform
-            )
+            code = self.stationary.word_select(lane, config.stationary_bits)
+            decoded = self._decode(m, f"stationary_{lane}", code[: config.edge_bits], control.load_select, platform)
             m.d.comb += load.operands[lane].eq(decoded)
+            if config.sparsity:
+                tag = code[config.edge_bits :]
+                m.d.comb += load.tags[lane].eq(tag & control.load_sparse.replicate(len(tag)))
         swap = control.swap
 
         for hop in range(config.hops):
@@ -72,7 +83,10 @@ class Row(Block):
     def _load_layout(self) -> data.StructLayout:
         operands = data.ArrayLayout(element_layout(self.config), self.config.load_columns)
         group = range(max(2, self.config.load_cycles))
-        return data.StructLayout({"valid": 1, "group": group, "operands": operands})
+        members: dict[str, Any] = {"valid": 1, "group": group, "operands": operands}
+        if self.config.sparsity:
+            members["tags"] = data.ArrayLayout(TAG_BITS, self.config.load_columns)
+        return data.StructLayout(members)
 
     def _decode(self, m: Module, name: str, code: Any, select: Any, platform: Any) -> Any:
         decoder = EdgeDecoder(self.config)
@@ -97,10 +111,12 @@ class Row(Block):
             element = ProcessingElement(config)
             m.submodules[f"element_{column}"] = place(element, platform)
             m.d.comb += [
-                element.moving.eq(moving),
+                element.moving.eq(moving.own),
                 element.stationary.eq(load.operands[lane]),
                 element.load.eq(loads[group]),
                 element.swap.eq(swap),
                 element.above.as_value().eq(self.above.word_select(column, FP32.width)),
                 self.below.word_select(column, FP32.width).eq(element.below),
             ]
+            if config.sparsity:
+                m.d.comb += [element.others.eq(moving.others), element.tag.eq(load.tags[lane])]

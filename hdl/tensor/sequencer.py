@@ -2,13 +2,22 @@
 
 from typing import Any
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, Signature
 
 from hdl.block import Block
 from hdl.tensor.layouts import COUNTERS, STATUS, address_layout, request_layout, row_control
-from spec.tensor import OPERAND_CODES, Kind, Operation, Status, TensorConfig, operand_kind
+from spec.tensor import (
+    MOST_TILES,
+    OPERAND_CODES,
+    Kind,
+    Operation,
+    ResultFormat,
+    Status,
+    TensorConfig,
+    operand_kind,
+)
 
 
 class Sequencer(Block):
@@ -75,26 +84,26 @@ class Sequencer(Block):
                 with m.Case(OPERAND_CODES[name]):
                     m.d.comb += [known.eq(1), self.select.eq(position), self.kind.eq(operand_kind(name))]
 
+        dense = ~request.sparse
+        if config.sparsity:
+            dense |= self.kind == Kind.NUMBER
+        narrow = request.result != ResultFormat.FP32
+        if config.bf16_results:
+            narrow = (request.result > ResultFormat.BF16_STOCHASTIC) | (narrow & (self.kind == Kind.BITS))
+        fits = known & Mux(self.loading, dense, ~narrow)
         most = Mux(self.loading, config.columns, config.moving_columns)
-        inside = (request.bank < config.psum_banks) & (request.offset < config.bank_depth)
-        end = request.offset + request.columns
-        if config.whole_psum:
-            # The bank's first address is its number followed by zeros: depths are powers of two.
-            end = Cat(request.offset[:-1], request.bank) + request.columns
-            inside &= end <= config.psum_depth
-        else:
-            inside &= end <= config.bank_depth
+        inside = Mux(self.loading, self._inside_array(), self._inside_psum())
         m.d.comb += [
             self.start.offset.eq(request.offset),
             self.start.bank.eq(request.bank),
             self.columns.eq(request.columns),
             self.mark.eq(self.taken & ~self.loading & (self.verdict == Status.OK)),
         ]
-        with m.If(~known):
+        with m.If(~fits):
             m.d.comb += self.verdict.eq(Status.FORMAT)
         with m.Elif((request.columns == 0) | (request.columns > most)):
             m.d.comb += self.verdict.eq(Status.COLUMNS)
-        with m.Elif(~self.loading & ~inside):
+        with m.Elif(~inside):
             m.d.comb += self.verdict.eq(Status.ADDRESS)
         with m.Elif(~self.loading & ~exists):
             m.d.comb += self.verdict.eq(Status.STATIONARY)
@@ -112,6 +121,33 @@ class Sequencer(Block):
             m.d.sync += fresh.eq(0)
         return fresh
 
+    def _inside_array(self) -> Any:
+        """Whether the columns of a load lie in the array and begin with a group."""
+        config, request = self.config, self.requests.payload
+        aligned = ~request.offset[: config.load_columns.bit_length() - 1].any()
+        return aligned & (request.offset + request.columns <= config.columns)
+
+    def _inside_psum(self) -> Any:
+        """Whether the results of a matmul lie in PSUM and, unless they may cross banks, in one bank for each tile."""
+        config, request = self.config, self.requests.payload
+        inside = (request.bank < config.psum_banks) & (request.offset < config.bank_depth)
+        unknown = request.masked[config.tiles if config.tiles > 1 else 0 :]
+        inside &= (request.split < config.splits) & ~unknown.any()
+        end = request.offset + request.columns
+        tile = end <= config.bank_depth
+        whole = tile
+        if config.whole_psum:
+            # The bank's first address is its number followed by zeros: depths are powers of two.
+            low = (config.bank_depth - 1).bit_length()
+            whole = Cat(request.offset[:low], request.bank) + request.columns <= config.psum_depth
+        if config.tiles > 1:
+            split = request.split != 0
+            beyond = Mux(split, Mux(request.split == 1, 1, MOST_TILES - 1), 0)
+            inside &= (request.bank + beyond < config.psum_banks) & Mux(split, tile, whole)
+        else:
+            inside &= whole
+        return inside
+
     def _load(self, m: Module) -> tuple[Any, Signal, Any]:
         """Take groups of columns. Returns whether it can begin anew, whether it is at work, and when a load is done."""
         config, request, control = self.config, self.requests.payload, self.control
@@ -121,6 +157,11 @@ class Sequencer(Block):
         select = Signal(control.load_select.shape(), name="load_select")
         moved = active & self.stationary_valid
         last = left <= config.load_columns
+        if config.sparsity:
+            sparse = Signal(name="load_sparse")
+            m.d.comb += control.load_sparse.eq(sparse)
+            with m.If(self.taken & self.loading):
+                m.d.sync += sparse.eq(request.sparse)
         m.d.comb += [
             self.stationary_ready.eq(active),
             control.load.eq(moved & ~drop),
@@ -134,7 +175,7 @@ class Sequencer(Block):
                 active.eq(request.columns != 0),
                 drop.eq(self.verdict != Status.OK),
                 left.eq(request.columns),
-                group.eq(0),
+                group.eq(request.offset >> config.load_columns.bit_length() - 1),
                 select.eq(self.select),
             ]
         return ~active | (moved & last), active, moved & last & ~drop
@@ -149,7 +190,9 @@ class Sequencer(Block):
         select = Signal(control.select.shape(), name="matmul_select")
 
         permitted, moved, issued = Signal(), Signal(), Signal()
-        in_flight = self._in_flight(m, issued, address)
+        token = control.column
+        options = self._options(m, token)
+        in_flight = self._in_flight(m, issued, address, token.split if config.tiles > 1 else Const(0))
         held = (swap & load_active) | (accumulate & in_flight)
         last = left == 1
         m.d.comb += [
@@ -161,11 +204,11 @@ class Sequencer(Block):
             self.swap_now.eq(issued & swap),
             control.swap.eq(self.swap_now),
             control.select.eq(select),
-            control.column.valid.eq(issued),
-            control.column.accumulate.eq(accumulate),
-            control.column.moved.eq(moved_bits),
-            control.column.last.eq(last),
-            control.column.address.as_value().eq(address),
+            token.valid.eq(issued),
+            token.accumulate.eq(accumulate),
+            token.moved.eq(moved_bits),
+            token.last.eq(last),
+            token.address.as_value().eq(address),
         ]
         with m.If(moved):
             m.d.sync += [left.eq(left - 1), address.eq(address + 1), swap.eq(0), active.eq(~last)]
@@ -179,6 +222,7 @@ class Sequencer(Block):
                 moved_bits.eq(self.kind == Kind.BITS),
                 address.eq(self.start.as_value()),
                 select.eq(self.select),
+                *options,
             ]
         counters = self.counters
         m.d.sync += [
@@ -188,14 +232,41 @@ class Sequencer(Block):
         ]
         return ~active | (moved & last)
 
-    def _in_flight(self, m: Module, issued: Signal, address: Signal) -> Any:
-        """Whether ``address`` belongs to a column whose result is not in PSUM yet when one issued now would read it."""
+    def _options(self, m: Module, token: Any) -> list[Any]:
+        """Registers for what a matmul says beyond its address; returns what fills them when it is taken."""
+        config, request = self.config, self.requests.payload
+        options: list[Any] = []
+        if config.tiles > 1:
+            split, masked = Signal(token.split.shape()), Signal(config.tiles)
+            m.d.comb += [token.split.eq(split), token.masked.eq(masked)]
+            options += [split.eq(request.split), masked.eq(request.masked)]
+        if config.bf16_results:
+            result = Signal(ResultFormat)
+            m.d.comb += [
+                token.narrow.eq(result != ResultFormat.FP32),
+                token.stochastic.eq(result == ResultFormat.BF16_STOCHASTIC),
+            ]
+            options.append(result.eq(request.result))
+        return options
+
+    def _in_flight(self, m: Module, issued: Signal, address: Signal, split: Any) -> Any:
+        """Whether a location of a column issued now may belong to one before whose result it would read too early.
+
+        With rows split, by one of the two, locations of the same offset in any bank count as the same.
+        """
         hits = []
-        valid, before = issued, address
+        low = (self.config.bank_depth - 1).bit_length()
+        valid, before, parts = issued, address, split
         for age in range(1, self.config.accumulate_distance):
             older_valid, older = Signal(name=f"valid_{age}"), Signal(address.shape(), name=f"address_{age}")
             m.d.sync += [older_valid.eq(valid), older.eq(before)]
-            hits.append(older_valid & (older == address))
+            same = older == address
+            if self.config.tiles > 1:
+                older_split = Signal(name=f"split_{age}")
+                m.d.sync += older_split.eq(parts.any())
+                same |= (older_split | split.any()) & (older[:low] == address[:low])
+                parts = older_split
+            hits.append(older_valid & same)
             valid, before = older_valid, older
         return Cat(hits).any()
 

@@ -17,7 +17,8 @@ class WrittenMap(Block):
     """One bit for each PSUM location, cleared by reset: memories keep their contents over it, these bits do not.
 
     ``all_written`` tells, in the same cycle, whether every location of the range ``start``, ``columns`` is marked;
-    ``mark`` marks the range. ``one_written`` tells it of ``location`` alone, 0 where there is no such location.
+    ``mark`` marks the range. With ``split`` there are two or four such ranges, each a bank behind the one before.
+    ``one_written`` tells it of ``location`` alone, 0 where there is no such location.
     """
 
     config: TensorConfig
@@ -31,6 +32,8 @@ class WrittenMap(Block):
             "location": In(read_layout(config)),
             "one_written": Out(1),
         }
+        if config.tiles > 1:
+            ports["split"] = In(range(config.splits))
         super().__init__(config, Signature(ports))
 
     def elaborate(self, platform: Any) -> Module:
@@ -50,11 +53,13 @@ class WrittenMap(Block):
             before_end.eq(~(ones << end[:low])),
         ]
         words, missing = [], []
+        ranges: list[Signal] = []
         for index in range(config.psum_depth // size):
             word, mask = Signal(size, name=f"written_{index}"), Signal(size, name=f"mask_{index}")
             begun = Mux(start[low:] == index, from_start, (start[low:] < index).replicate(size))
             ended = Mux(end[low:] == index, before_end, (end[low:] > index).replicate(size))
-            m.d.comb += mask.eq(begun & ended)
+            ranges.append(Signal(size, name=f"range_{index}"))
+            m.d.comb += [ranges[index].eq(begun & ended), mask.eq(self._joined(ranges, config.bank_depth // size))]
             with m.If(self.mark):
                 m.d.sync += word.eq(word | mask)
             missing.append((mask & ~word).any())
@@ -66,3 +71,12 @@ class WrittenMap(Block):
         address = Cat(location.offset[:offset_bits], location.bank)
         m.d.comb += self.one_written.eq(legal & Array(words)[address[low:]].bit_select(address[:low], 1))
         return m
+
+    def _joined(self, ranges: list[Signal], bank: int) -> Any:
+        """The last word of the range, joined with those of the ranges that follow it by one or more banks."""
+        mask: Any = ranges[-1]
+        for way in range(1, self.config.tiles):
+            if way * bank < len(ranges):
+                chosen = self.split >= way.bit_length()
+                mask = mask | (ranges[-1 - way * bank] & chosen.replicate(len(mask)))
+        return mask

@@ -13,15 +13,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.tensor.array import FP8_MINUS_ZERO, SCALE_SHIFT, paired
+from golden.tensor.array import FORMAT_NAMES, FP8_MINUS_ZERO, SCALE_SHIFT, paired, sparse_operands
 from golden.tensor.convolution import Convolution, lower, store
 from golden.tensor.gemm import Step, group_steps, groups, transpose_steps, utilisation
 from golden.tensor.program import Instruction
+from golden.tensor.sparsity import TAG_SHIFT, planes, ratio
 from hdl.tensor import TensorEngine
 from hdl.tensor.layouts import request_layout
 from spec.formats import FLOATS
 from spec.parameters import refuse
-from spec.tensor import PAIRS, QUAD_ROWS, QUADS, SCALE, Operation, Status, TensorConfig
+from spec.tensor import PAIRS, QUAD_ROWS, QUADS, SCALE, TAG_BITS, Operation, Status, TensorConfig, operand_code
 from verif.harness.model import Model, Result
 from verif.harness.packing import pack_array
 
@@ -59,9 +60,16 @@ class TensorDriver:
         return {"hierarchy": [f"row_{digest}"], "no_inline": [f"processing_element_{digest}"]}
 
     def matmul(
-        self, stationary: Codes, moving: Codes, stationary_format: str = "bf16", moving_format: str = "bf16"
+        self,
+        stationary: Codes,
+        moving: Codes,
+        stationary_format: str = "bf16",
+        moving_format: str = "bf16",
+        pattern: str = "",
     ) -> Product:
         """``stationary.T @ moving`` for codes ``[K, M]`` and ``[K, N]`` of any size, tile by tile.
+
+        With a ``pattern`` of sparsity (``4:16``) the stationary has so few numbers that are not zero, and fewer passes.
 
         FP8 runs at twice the rate with the formats ``fp8_e4m3_x2`` and the like: its codes are paired here. Operands of
         microscaling formats are edge words, see :func:`golden.tensor.array.quads`; K then counts rows of four numbers.
@@ -75,8 +83,14 @@ class TensorDriver:
         bits = np.zeros((m, n), np.uint32)
         cycles = read_cycles = 0
         for m_tile, n_group, bank in groups(config, m, n):
-            steps = group_steps(config, k, m_tile, n_group, bank, stationary_format, moving_format)
-            run = self.run([(step.instruction, self._tile(step, stationary, moving, zeros, pairs)) for step in steps])
+            steps = list(group_steps(config, k, m_tile, n_group, bank, stationary_format, moving_format, pattern))
+            if pattern:
+                program = [
+                    (step.instruction, self._sparse(step, stationary, moving, zeros[1], pattern)) for step in steps
+                ]
+            else:
+                program = [(step.instruction, self._tile(step, stationary, moving, zeros, pairs)) for step in steps]
+            run = self.run(program)
             failed = run.fields("status")["status"].max()
             if failed != Status.OK:
                 raise RuntimeError(f"the engine refused an instruction: {Status(int(failed)).name}")
@@ -90,6 +104,27 @@ class TensorDriver:
             read_cycles=int(read_cycles),
             utilisation=utilisation(config, k, m, n, int(cycles)),
         )
+
+    def batch(self, stationaries: Sequence[Codes], movings: Sequence[Codes], name: str = "bf16") -> tuple[Bits, int]:
+        """Two or four products of one shape side by side, fp32 bits ``[product, M, N]``, and the cycles they took.
+
+        Each has a tile of the rows, ``K <= rows / products``, and a bank of its own, ``N <= bank_depth``.
+        """
+        config = self.config
+        step, (m, n) = config.rows // len(movings), (stationaries[0].shape[1], movings[0].shape[1])
+        zeros = _zeros(name)
+        operands = []
+        for parts, zero in ((stationaries, zeros[0]), (movings, zeros[1])):
+            padded = [np.pad(part, ((0, step - len(part)), (0, 0)), constant_values=zero) for part in parts]
+            operands.append(np.concatenate(padded))
+        code, split = operand_code(name), len(movings).bit_length() - 1
+        load = Instruction(operation=Operation.LOAD_STATIONARY, format=code, columns=m)
+        matmul = Instruction(operation=Operation.MATMUL, format=code, columns=n, split=split)
+        run = self.run([(load, operands[0]), (matmul, operands[1])])
+        if run.fields("status")["status"].any():
+            raise RuntimeError("the engine refused a batch")
+        results = [self.read(bank * config.bank_depth + np.arange(n))[0][:m] for bank in range(len(movings))]
+        return np.stack(results), int(run.stamps["status"][-1] - run.stamps["requests"][0] + 1)
 
     def transpose(self, codes: Codes) -> tuple[Codes, int]:
         """``codes.T`` for elements of 8, 16 or 32 bits ``[P, F]`` of any size, bit by bit, and the cycles it took."""
@@ -137,12 +172,24 @@ class TensorDriver:
         return stream_items(self.config, program)
 
     def read(self, addresses: NDArray[np.integer], **settings: Any) -> tuple[Bits, NDArray[np.bool_], Result]:
-        """fp32 bits ``[columns, addresses]`` of PSUM locations, and which of these were written since reset."""
+        """fp32 bits ``[columns, addresses]`` of PSUM locations, and ``[tiles, addresses]``, which were written."""
         bank, offset = np.divmod(addresses, self.config.bank_depth)
         settings.setdefault("expect", {"results": len(addresses)})
         run = self.model.run({"reads": {"bank": bank, "offset": offset}}, **settings)
         words = run.outputs["results"]
-        return words[:, : self.config.columns].T.copy(), (words[:, self.config.columns] & 1).astype(np.bool_), run
+        written = words[:, self.config.columns] >> np.arange(self.config.tiles, dtype=np.uint32)[:, None] & 1
+        return words[:, : self.config.columns].T.copy(), written.astype(np.bool_), run
+
+    def _sparse(self, step: Step, stationary: Codes, moving: Codes, zero: int, pattern: str) -> Codes:
+        """The operands of a step with a sparse stationary, filled up to all rows, and to all planes."""
+        rows = self.config.rows
+        if step.instruction.operation == Operation.LOAD_STATIONARY:
+            part = stationary[step.k.start : step.k.stop, step.m.start : step.m.stop]
+            words = sparse_operands(pattern, FORMAT_NAMES[step.instruction.format], part)
+            return np.pad(words, ((0, rows - len(words)), (0, 0)))
+        part = moving[step.k.start : step.k.stop, step.n.start : step.n.stop]
+        whole = np.pad(part, ((0, rows * ratio(pattern) - len(part)), (0, 0)), constant_values=zero)
+        return planes(pattern, whole)
 
     def _tile(self, step: Step, stationary: Codes, moving: Codes, zeros: tuple[int, int], pairs: bool = False) -> Codes:
         """The operands of a step, filled up to all rows with zeros whose product is -0: it changes no sum."""
@@ -173,21 +220,31 @@ def stream_items(config: TensorConfig, program: Program) -> dict[str, Bits]:
         ("stationary", Operation.LOAD_STATIONARY, config.load_columns),
         ("moving", Operation.MATMUL, 1),
     ):
-        items = [operand_items(config, codes, lanes) for one, codes in program if one.operation == operation]
+        moving = operation == Operation.MATMUL
+        items = [
+            operand_items(config, codes, lanes, moving=moving) for one, codes in program if one.operation == operation
+        ]
         if items:
             found[name] = np.concatenate(items)
     return found
 
 
-def operand_items(config: TensorConfig, codes: Codes, lanes: int) -> Bits:
-    """Codes ``[rows, columns]`` as words of stream items of ``lanes`` columns each; what is missing is zero."""
+def operand_items(config: TensorConfig, codes: Codes, lanes: int, *, moving: bool) -> Bits:
+    """Codes ``[rows, columns]`` as words of stream items of ``lanes`` columns each; what is missing is zero.
+
+    Those of moving columns may have all planes, ``[planes * rows, columns]``.
+    """
     count = -(-codes.shape[1] // lanes)
-    words = np.zeros((count * lanes, config.rows), np.uint64)
-    words[: codes.shape[1]] = codes.T
+    rows = config.planes * config.rows if moving else config.rows
+    words = np.zeros((count * lanes, rows), np.uint64)
+    words[: codes.shape[1], : len(codes)] = codes.T
     dtype = {8: np.uint8, 16: np.uint16, 32: np.uint32}[config.operand_bits]
-    elements = words.astype(dtype).view(np.uint8).reshape(count * lanes, config.rows * config.operand_bits // 8)
-    scales = (words[:, ::QUAD_ROWS][:, : config.scales] >> np.uint64(SCALE_SHIFT)).astype(np.uint8)
-    octets = np.concatenate([elements, scales], axis=1)
+    parts: list[Codes] = [words.astype(dtype).view(np.uint8).reshape(count * lanes, rows * config.operand_bits // 8)]
+    parts.append((words[:, ::QUAD_ROWS][:, : config.scales] >> np.uint64(SCALE_SHIFT)).astype(np.uint8))
+    if config.sparsity and not moving:
+        tags = (words >> np.uint64(TAG_SHIFT)).astype(np.uint8)
+        parts.append((tags[:, ::2] | tags[:, 1::2] << TAG_BITS).astype(np.uint8))
+    octets = np.concatenate(parts, axis=1)
     octets = octets.reshape(count, lanes * octets.shape[1])
     padded = np.zeros((count, -(-octets.shape[1] // 4) * 4), np.uint8)
     padded[:, : octets.shape[1]] = octets

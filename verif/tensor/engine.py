@@ -12,7 +12,19 @@ from golden.tensor.program import Timing, timing
 from hdl.tensor import TensorEngine
 from hdl.tensor.layouts import STATUS, result_layout
 from spec.formats import FLOATS, FP32
-from spec.tensor import BITS, PAIRS, QUAD_ROWS, QUADS, Operation, Status, TensorConfig
+from spec.tensor import (
+    BITS,
+    PAIRS,
+    PATTERNS,
+    QUAD_ROWS,
+    QUADS,
+    Operation,
+    ResultFormat,
+    Status,
+    TensorConfig,
+    first_state,
+    operand_kind,
+)
 from verif.harness.bench import Bench, Trial
 from verif.harness.coverage import CoverGroup
 from verif.harness.faults import check_notices_late
@@ -20,24 +32,36 @@ from verif.harness.model import Result
 from verif.harness.packing import pack_array
 from verif.harness.stalls import STALLS, Stall
 from verif.tensor.driver import TensorDriver
-from verif.tensor.stimulus import CLASSES, Program, Writer, operands, overlapping, single_accumulations
+from verif.tensor.stimulus import (
+    CLASSES,
+    Program,
+    Writer,
+    operands,
+    overlapping,
+    single_accumulations,
+    sparsified,
+)
 
 STREAMS = ("requests", "stationary", "moving", "status", "reads", "results")
 
 COVER = CoverGroup(
     "tensor.engine",
     {
-        "load": ("OK", "FORMAT", "COLUMNS"),
+        "load": ("OK", "FORMAT", "COLUMNS", "ADDRESS"),
         "matmul": [status.name for status in Status],
         "columns": ("one", "some", "most"),
         "accumulate": (False, True),
+        "tiles": (1, 2, 4),
+        "masked": (False, True),
+        "result": [result.name for result in ResultFormat],
+        "pattern": tuple(PATTERNS),
         "operands": CLASSES,
         "stall": tuple(STALLS),
         "stream": STREAMS,
         "reset": ("loading", "multiplying"),
         "read": ("bank at rest", "bank that accumulates"),
     },
-    crosses=[("columns", "accumulate"), ("stall", "stream")],
+    crosses=[("columns", "accumulate"), ("tiles", "accumulate"), ("result", "accumulate"), ("stall", "stream")],
 )
 
 
@@ -71,13 +95,17 @@ class Checker:
         """Every location of PSUM; where nothing was written, only that fact."""
         _, _, reads = self.driver.read(np.arange(self.config.psum_depth), stalls=stalls or {}, seed=self.trial.seed)
         words = reads.outputs["results"].copy()
-        words[~engine.written, : self.config.columns] = 0
+        words[:, : self.config.columns] *= self.masks(engine)
         self.results.compare(words, self.expected(engine))
 
     def expected(self, engine: Engine) -> Any:
         """What reading all of PSUM gives."""
-        written = engine.written.astype(np.uint32)
-        return np.concatenate([engine.psum * written, written[None]]).T.copy()
+        bits = engine.written.astype(np.uint32) << np.arange(self.config.tiles, dtype=np.uint32)[:, None]
+        return np.concatenate([engine.psum.T * self.masks(engine), bits.sum(axis=0, dtype=np.uint32)[:, None]], axis=1)
+
+    def masks(self, engine: Engine) -> Any:
+        """``[addresses, columns]``, 1 where PSUM was written."""
+        return np.repeat(engine.written, self.config.columns // self.config.tiles, axis=0).T.astype(np.uint32)
 
     def _check_cycles(self, result: Result, golden: list[Timing], program: Program) -> None:
         """Instructions taken, first and last operands, statuses: all in the cycles that golden says."""
@@ -110,7 +138,13 @@ class Checker:
             if status == Status.OK:
                 count = instruction.columns
                 columns = "one" if count == 1 else "most" if count == self.config.bank_depth else "some"
-                COVER.hit(columns=columns, accumulate=instruction.accumulate)
+                COVER.hit(
+                    columns=columns,
+                    accumulate=instruction.accumulate,
+                    tiles=1 << instruction.split,
+                    masked=instruction.masked > 0,
+                    result=ResultFormat(instruction.result).name,
+                )
 
 
 def check(trial: Trial) -> None:
@@ -122,7 +156,8 @@ def check(trial: Trial) -> None:
     for kind in CLASSES:
         with trial.test(f"formats, operands {kind}"):
             for one, other in itertools.product(config.operands, repeat=2):
-                checker.check(_product(writer, kind, one, other))
+                if operand_kind(one) == operand_kind(other):
+                    checker.check(_product(writer, kind, one, other))
             COVER.hit(operands=kind)
     with trial.test("random programs, full speed"):
         for _ in range(rounds):
@@ -144,6 +179,15 @@ def check(trial: Trial) -> None:
         checker.check(overlapping(writer, 12))
     with trial.test("products of any size"):
         _products(checker)
+    if config.sparsity:
+        with trial.test("sparse products"):
+            _sparse_products(checker)
+    if config.tiles > 1:
+        with trial.test("small products side by side"):
+            _batches(checker)
+    if config.bf16_results:
+        with trial.test("stochastic rounding from any seed"):
+            _seeds(checker)
     with trial.test("convolutions"):
         _convolutions(checker)
     with trial.test("reads beside accumulation"):
@@ -183,6 +227,60 @@ def _products(checker: Checker) -> None:
         codes = rng.integers(0, 1 << width, (13, 11), dtype=dtype)
         board = checker.trial.scoreboard("transpose", data.ArrayLayout(32, 13))
         board.compare(checker.driver.transpose(codes)[0].astype(np.uint32), codes.T.astype(np.uint32))
+
+
+def _sparse_products(checker: Checker) -> None:
+    """Every pattern, every number format; a pass takes the cycles of a dense one with a fraction of its K."""
+    config, rng, driver = checker.config, checker.trial.rng, checker.driver
+    for name in config.formats:
+        dense = operands(rng, name, (config.rows, config.columns + config.bank_depth), "moderate")
+        expected = driver.matmul(dense[:, : config.columns], dense[:, config.columns :], name, name).cycles
+        for pattern, (kept, block) in PATTERNS.items():
+            k = config.rows * block // kept
+            for depth, m, n in ((k, config.columns, config.bank_depth), (k + 3, config.columns + 1, 5), (1, 1, 1)):
+                stationary, moving = (operands(rng, name, (depth, size), "moderate") for size in (m, n))
+                stationary = sparsified(stationary, kept, block)
+                product = driver.matmul(stationary, moving, name, name, pattern)
+                golden = gemm(config, stationary, moving, name, name, pattern)
+                board = checker.trial.scoreboard("product", data.ArrayLayout(FP32.width, m), "fp32")
+                board.compare(product.bits.T.copy(), golden.T.copy())
+                assert depth != k or product.cycles == expected, f"{pattern} takes {product.cycles}, not {expected}"
+            COVER.hit(pattern=pattern)
+
+
+def _batches(checker: Checker) -> None:
+    """Independent products in tiles of rows take the cycles of one."""
+    config, rng = checker.config, checker.trial.rng
+    name = next(name for name in config.operands if name in FLOATS)
+    for count in (1 << split for split in range(1, config.splits)):
+        k, m, n = config.rows // count, config.columns, config.bank_depth
+        stationaries = [operands(rng, name, (k, m), "special") for _ in range(count)]
+        movings = [operands(rng, name, (k, n), "special") for _ in range(count)]
+        bits, cycles = checker.driver.batch(stationaries, movings, name)
+        golden = [gemm(config, w, x, name, name) for w, x in zip(stationaries, movings, strict=True)]
+        board = checker.trial.scoreboard("batch", data.ArrayLayout(FP32.width, n), "fp32")
+        board.compare(bits.reshape(-1, n), np.concatenate(golden))
+        assert cycles == checker.driver.matmul(stationaries[0], movings[0], name, name).cycles
+
+
+def _seeds(checker: Checker) -> None:
+    """The state of every generator follows from the seed; one of them is the seed that would make a state 0."""
+    driver, writer, config = checker.driver, checker.writer, checker.config
+    depth = config.bank_depth
+    name = next(name for name in config.operands if name in FLOATS)
+    for seed in (1, first_state(config.columns - 1), int(checker.trial.rng.integers(1 << 32))):
+        driver.model.run(resets=[(0, 1)], limit=1)
+        driver.model.run(hold={"reseed": 1, "seed": seed}, limit=1)
+        engine = Engine(config)
+        engine.reseed(seed)
+        program = [writer.load(kind="moderate", name=name)]
+        for accumulate in (False, True):
+            result = ResultFormat.BF16_STOCHASTIC
+            program.append(writer.matmul(depth, 0, kind="moderate", name=name, accumulate=accumulate, result=result))
+        for instruction, codes in program:
+            engine.execute(instruction, codes)
+        driver.run(program)
+        checker.check_psum(engine)
 
 
 def _convolutions(checker: Checker) -> None:
@@ -276,14 +374,16 @@ BENCH = Bench(
             add_stages=1,
         ),
         _config(
-            4,
+            8,
             4,
             formats=("bf16", "tf32", "fp32"),
             load_columns=1,
             hop_columns=1,
-            psum_banks=2,
-            psum_bank_bytes=64,
+            psum_banks=5,
+            psum_bank_bytes=32,
             transpose=True,
+            tiles=4,
+            bf16_results=True,
             add_stages=3,
             queue_depth=3,
             whole_psum=True,
@@ -294,6 +394,7 @@ BENCH = Bench(
             formats=("fp8_e4m3fn", "fp8_e5m2", "fp4_e2m1"),
             double_row=True,
             microscaling=True,
+            sparsity=True,
             load_columns=1,
             psum_banks=2,
             psum_bank_bytes=32,

@@ -8,18 +8,22 @@ from numpy.typing import NDArray
 
 from golden.tensor.array import quads
 from golden.tensor.program import Instruction, Judge
+from golden.tensor.sparsity import TAG_SHIFT
 from spec.formats import FLOATS, FP32, FloatFormat
 from spec.tensor import (
     BITS,
     FP32_HALVES,
+    MOST_TILES,
     OPERAND_CODE_BITS,
     OPERAND_CODES,
     PAIRS,
     QUAD_ROWS,
     QUADS,
     SCALE,
+    TAG_BITS,
     Kind,
     Operation,
+    ResultFormat,
     Status,
     TensorConfig,
     operand_code,
@@ -73,6 +77,16 @@ def _with_field(entry: FloatFormat, codes: NDArray[np.int64], field: NDArray[np.
     return codes & ~mask | limited << entry.mantissa_bits
 
 
+def sparsified(codes: Codes, kept: int, block: int) -> Codes:
+    """Codes ``[K, M]`` of which every ``block`` rows of a column have at most ``kept`` that are not zero.
+
+    Which these are moves on from block to block and from column to column, through all positions.
+    """
+    rows, columns = np.indices(codes.shape)
+    position = (rows + rows // block + 3 * columns) % block
+    return np.where(position * kept // block != (position - 1) * kept // block, codes, 0).astype(codes.dtype)
+
+
 class Writer:
     """Writes programs for one configuration; every choice comes from ``rng``."""
 
@@ -80,16 +94,43 @@ class Writer:
         self.config, self.rng = config, rng
         self.kind = Kind.NUMBER
 
-    def load(self, columns: int | None = None, kind: str = "any", name: str | None = None) -> tuple[Instruction, Codes]:
-        """A load with random operands."""
+    def load(
+        self,
+        columns: int | None = None,
+        kind: str = "any",
+        name: str | None = None,
+        *,
+        offset: int = 0,
+        sparse: bool = False,
+    ) -> tuple[Instruction, Codes]:
+        """A load with random operands; a sparse one has random tags, for which any moving operand is the right one."""
         name = str(self.rng.choice(self.config.operands)) if name is None else name
         self.kind = operand_kind(name)
-        columns = self.config.columns if columns is None else columns
-        instruction = Instruction(operation=Operation.LOAD_STATIONARY, format=operand_code(name), columns=columns)
-        return instruction, operands(self.rng, name, (self.config.rows, columns), kind)
+        columns = self.config.columns - offset if columns is None else columns
+        instruction = Instruction(
+            operation=Operation.LOAD_STATIONARY,
+            format=operand_code(name),
+            columns=columns,
+            offset=offset,
+            sparse=sparse,
+        )
+        codes = operands(self.rng, name, (self.config.rows, columns), kind)
+        if sparse:
+            tags = self.rng.integers(0, 1 << TAG_BITS, codes.shape, dtype=np.uint64)
+            codes = codes.astype(np.uint64) | tags << np.uint64(TAG_SHIFT)
+        return instruction, codes
 
     def matmul(
-        self, columns: int, address: int, *, accumulate: bool = False, kind: str = "any", name: str | None = None
+        self,
+        columns: int,
+        address: int,
+        *,
+        accumulate: bool = False,
+        kind: str = "any",
+        name: str | None = None,
+        split: int = 0,
+        masked: int = 0,
+        result: int = ResultFormat.FP32,
     ) -> tuple[Instruction, Codes]:
         """A matmul with random operands, of the last load's kind."""
         if name is None:
@@ -102,8 +143,11 @@ class Writer:
             bank=bank,
             offset=offset,
             accumulate=accumulate,
+            split=split,
+            masked=masked,
+            result=result,
         )
-        return instruction, operands(self.rng, name, (self.config.rows, columns), kind)
+        return instruction, operands(self.rng, name, (self.config.planes * self.config.rows, columns), kind)
 
     def random(self, length: int, errors: float = 0.0) -> Program:
         """``length`` instructions, legal ones but for a share of ``errors``; accumulation wherever that is legal."""
@@ -126,20 +170,39 @@ class Writer:
         return program
 
     def _legal(self, judge: Judge) -> tuple[Instruction, Codes]:
-        config, rng = self.config, self.rng
+        rng = self.rng
         kind = str(rng.choice(CLASSES))
         if not judge.loaded or rng.random() < 0.4:
-            columns = config.columns if rng.random() < 0.6 else int(rng.integers(1, config.columns + 1))
-            return self.load(columns, kind)
-        most = 4 if rng.random() < 0.5 else config.moving_columns
-        columns = int(rng.integers(1, min(most, config.moving_columns) + 1))
-        if config.whole_psum:
+            return self._legal_load(kind)
+        return self._legal_matmul(judge, kind)
+
+    def _legal_load(self, kind: str) -> tuple[Instruction, Codes]:
+        config, rng = self.config, self.rng
+        name = str(rng.choice(config.operands))
+        sparse = bool(config.sparsity and operand_kind(name) == Kind.NUMBER and rng.random() < 0.6)
+        if rng.random() < 0.5:
+            return self.load(None, kind, name, sparse=sparse)
+        offset = int(rng.integers(config.load_cycles)) * config.load_columns
+        columns = int(rng.integers(1, config.columns - offset + 1))
+        return self.load(columns, kind, name, offset=offset, sparse=sparse)
+
+    def _legal_matmul(self, judge: Judge, kind: str) -> tuple[Instruction, Codes]:
+        config, rng = self.config, self.rng
+        split = int(rng.integers(config.splits))
+        most = config.bank_depth if split else config.moving_columns
+        columns = int(rng.integers(1, min(most, 4 if rng.random() < 0.5 else most) + 1))
+        if config.whole_psum and not split:
             address = int(rng.integers(config.psum_depth - columns + 1))
         else:
-            bank = int(rng.integers(config.psum_banks))
+            bank = int(rng.integers(config.psum_banks - (1 << split) + 1))
             address = bank * config.bank_depth + int(rng.integers(config.bank_depth - columns + 1))
-        accumulate = bool(judge.written[address : address + columns].all()) and rng.random() < 0.8
-        return self.matmul(columns, address, accumulate=accumulate, kind=kind)
+        masked = int(rng.integers(1 << config.tiles)) if config.tiles > 1 and rng.random() < 0.5 else 0
+        narrow = config.bf16_results and self.kind != Kind.BITS
+        result = int(rng.integers(len(ResultFormat))) if narrow else ResultFormat.FP32
+        instruction, codes = self.matmul(columns, address, kind=kind, split=split, masked=masked, result=result)
+        again = dataclasses.replace(instruction, accumulate=True)
+        accumulate = judge.verdict(again) == Status.OK and rng.random() < 0.8
+        return again if accumulate else instruction, codes
 
     def _refused(self) -> tuple[Instruction, Codes]:
         """An instruction with one illegal field, or an accumulation that may be illegal."""
@@ -149,18 +212,33 @@ class Writer:
         most = config.columns if loading else config.moving_columns
         beyond = (1 << config.columns_bits) - 1
         unknown = sorted({*range(1 << OPERAND_CODE_BITS)} - {OPERAND_CODES[name] for name in config.operands})
+        packed = [name for name in config.operands if operand_kind(name) != Kind.NUMBER]
         changes: list[dict[str, Any]] = [
-            {"format": int(rng.choice(unknown))},
+            {"format": int(rng.choice(unknown))} if unknown else {"columns": 0},
             {"columns": 0},
             {"columns": int(rng.integers(most + 1, min(beyond, 2 * most) + 1))},
-            {"columns": 2, "offset": config.bank_depth - 1, "bank": config.psum_banks - 1},
-            {"offset": config.bank_depth},
-            {"bank": (1 << config.psum_banks.bit_length()) - 1},
-            {"accumulate": True},
         ]
-        change = changes[int(rng.integers(3 if loading else len(changes)))]
+        if loading:
+            changes += [
+                {"columns": 1, "offset": config.columns},
+                {"columns": 1, "offset": 1} if config.load_columns > 1 else {"columns": config.columns, "offset": 1},
+            ]
+            if packed or not config.sparsity:
+                changes.append({"sparse": True} | ({"format": operand_code(packed[0])} if packed else {}))
+        else:
+            changes += [
+                {"columns": 2, "offset": config.bank_depth - 1, "bank": config.psum_banks - 1},
+                {"offset": config.bank_depth},
+                {"bank": (1 << config.psum_banks.bit_length()) - 1},
+                {"accumulate": True},
+                {"split": config.splits},
+                {"split": config.splits - 1, "bank": config.psum_banks - 1, "columns": 2, "offset": 0},
+                {"masked": 1 << config.tiles if 1 < config.tiles < MOST_TILES else 1 << MOST_TILES - 1},
+                {"result": len(ResultFormat) if config.bf16_results else 1},
+            ]
+        change = changes[int(rng.integers(len(changes)))]
         refused = dataclasses.replace(instruction, **change)
-        return refused, np.resize(codes, (config.rows, refused.columns))
+        return refused, codes[:, np.arange(refused.columns) % codes.shape[1]]
 
 
 def single_accumulations(writer: Writer, count: int) -> Program:

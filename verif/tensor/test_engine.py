@@ -56,7 +56,7 @@ class Ports:
             self.reads.put([pack(read_layout(CONFIG), {"bank": bank, "offset": offset})])
         values = await self.results.take(CONFIG.psum_depth)
         written = [bool(unpack(layout, value)["written"]) for value in values]
-        assert written == engine.written.tolist()
+        assert written == engine.written[0].tolist()
         width = 32 * CONFIG.columns
         words = [sum(int(word) << (32 * lane) for lane, word in enumerate(column)) for column in engine.psum.T]
         board = Scoreboard("results", width)
