@@ -52,6 +52,29 @@ class Sequencer:
         self.waiting: tuple[int, int] | None = None
 
 
+Deliver = Callable[[int, int, str, int, int], None]
+"""Called with core, semaphore, kind, operand and time of an update for another core."""
+
+
+class Agenda:
+    """What happens when; of two things at the same time, first what was said first."""
+
+    def __init__(self) -> None:
+        self._events: list[tuple[int, int, Callable[[int], None]]] = []
+        self._number = 0
+
+    def at(self, time: int, action: Callable[[int], None]) -> None:
+        """Do something at a time, which it is told."""
+        self._number += 1
+        heapq.heappush(self._events, (time, self._number, action))
+
+    def run(self) -> None:
+        """Until nothing is left to happen."""
+        while self._events:
+            time, _, action = heapq.heappop(self._events)
+            action(time)
+
+
 class Core:
     """Memories and engines outlive a program; sequencers and semaphores start afresh with each :meth:`run`."""
 
@@ -62,14 +85,18 @@ class Core:
 
     def run(self, starts: Mapping[str, Start]) -> Report:
         """Run a program whose instructions lie in HBM until it ends, faults or deadlocks."""
-        return _Run(self, starts).report
+        agenda = Agenda()
+        run = Run(self, starts, agenda)
+        agenda.run()
+        return run.finished()
 
 
-class _Run:
-    """One program."""
+class Run:
+    """One program of one core, as events of an agenda; updates for other cores go to ``deliver``."""
 
-    def __init__(self, core: Core, starts: Mapping[str, Start]) -> None:
+    def __init__(self, core: Core, starts: Mapping[str, Start], agenda: Agenda, deliver: Deliver | None = None) -> None:
         self.core, self.config = core, core.config
+        self.agenda, self.deliver = agenda, deliver
         self.report = Report()
         self.costs = Costs(core.config)
         self.semaphores = np.zeros(self.config.semaphores, np.int32)
@@ -81,28 +108,30 @@ class _Run:
         self.free_engines = self.config.dma_engines
         self.turn = 0
         self.blocked: dict[int, list[tuple[Sequencer, Callable[[int], None]]]] = {}
-        self.events: list[tuple[int, int, Callable[[int], None]]] = []
-        self.number = 0
         for sequencer in self.sequencers.values():
             self.at(self.costs.first, functools.partial(self.step, sequencer))
-        while self.events:
-            time, _, action = heapq.heappop(self.events)
-            self.report.cycles = max(self.report.cycles, time)
-            action(time)
+
+    def finished(self) -> Report:
+        """How it ended, when nothing is left to happen: who still waits then waits forever."""
         waiting = [s for s in self.sequencers.values() if s.waiting]
         if waiting and self.report.fault is None:
             waits = tuple(Wait(s.engine, s.counter, *(s.waiting or (0, 0)), self.holds(s)) for s in waiting)
             self.report.fault = Fault(waiting[0].engine, waiting[0].counter, "deadlock", waits)
         self.report.cycles += self.costs.end
+        return self.report
 
     def holds(self, sequencer: Sequencer) -> int:
         """The semaphore that a sequencer waits for."""
         return int(self.semaphores[(sequencer.waiting or (0, 0))[0]])
 
     def at(self, time: int, action: Callable[[int], None]) -> None:
-        """Do something at a time; of two at the same time, first what was said first."""
-        self.number += 1
-        heapq.heappush(self.events, (time, self.number, action))
+        """Do something at a time, which counts as one of this program."""
+
+        def happen(now: int) -> None:
+            self.report.cycles = max(self.report.cycles, now)
+            action(now)
+
+        self.agenda.at(time, happen)
 
     def fail(self, sequencer_name: str, counter: int, reason: str, _time: int) -> None:
         """The first fault is reported; nothing is issued after it."""
@@ -216,7 +245,10 @@ class _Run:
             return
         semaphore, operand = values[f"{prefix}_semaphore"], values[f"{prefix}_value"]
         if values[f"{prefix}_core"]:
-            self.report.sent.append((values[f"{prefix}_core"] - 1, semaphore, kind, operand))
+            core = values[f"{prefix}_core"] - 1
+            self.report.sent.append((core, semaphore, kind, operand))
+            if self.deliver is not None:
+                self.deliver(core, semaphore, kind, operand, time)
             return
         self.at(time + self.costs.update, functools.partial(self.change, semaphore, kind, operand))
 
