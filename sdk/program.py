@@ -9,7 +9,7 @@
     p.run(a=numbers)["b"]
 
 Instructions are written in the order in which they should seem to happen; they go to the engines' own queues, and what
-touches the same bytes is ordered with semaphores (``sdk.order``). Loops are Python's.
+touches the same bytes is ordered with semaphores (``golden.core.order``). Loops are Python's.
 """
 
 import dataclasses
@@ -20,8 +20,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from golden.core.order import Entry, ordered
 from sdk.engines import ScalarQueue, TensorQueue, VectorQueue
-from sdk.order import Entry, ordered
 from sdk.tensors import View, contiguous
 from spec.core import ENGINES, LINE_BYTES, CoreConfig, core_of
 from spec.isa import DIMENSIONS, INDEXED, INSTRUCTION_BYTES, disassemble, encode

@@ -6,6 +6,7 @@ from typing import Any, Self
 import ml_dtypes
 import numpy as np
 
+from golden.core.order import Box
 from golden.core.pattern import element_bytes
 from spec.parameters import refuse
 
@@ -22,26 +23,6 @@ DTYPES: dict[str, Any] = {
     **{f"{kind}{bits}": np.dtype(f"{kind}{bits}").type for kind in ("int", "uint") for bits in (8, 16, 32)},
 }
 """The numpy type of each element format."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Box:
-    """The smallest box around a view: partitions (of HBM: one) and bytes. What overlaps must be ordered."""
-
-    memory: str
-    partitions: range
-    low: int
-    high: int
-
-    def overlaps(self, other: "Box") -> bool:
-        """Whether the two may have a byte in common."""
-        return (
-            self.memory == other.memory
-            and self.low < other.high
-            and other.low < self.high
-            and self.partitions.start < other.partitions.stop
-            and other.partitions.start < self.partitions.stop
-        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -114,3 +114,21 @@ def core_of(machine: MachineConfig) -> CoreConfig:
         dma_engines=core.dma_engines,
         hbm_lines=1 << (int(share) // LINE_BYTES).bit_length() - 1,
     )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ShareConfig(Parameters):
+    """One port for several askers."""
+
+    ports: int = parameter(2, unit="askers", low=1, high=256, doc="who share the port")
+    request: int = parameter(unit="bits", low=1, high=1 << 16, doc="of a request; bit 0 says that it has no answer")
+    response: int = parameter(unit="bits", low=1, high=1 << 16, doc="of an answer")
+    depth: int = parameter(8, unit="requests", low=1, high=1024, doc="requests whose answers are not there yet")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SequencerConfig(Parameters):
+    """The sequencer of one engine of a core."""
+
+    core: CoreConfig
+    engine: str = parameter(choices=ENGINES, doc="whose instructions it issues")

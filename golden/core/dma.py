@@ -37,8 +37,8 @@ class Transfer:
     def capacity(self, side: str) -> int:
         """Bytes of the memory on one side, as linear addresses count them."""
         config, space = self.config, self.values[f"{side}_space"]
-        pitches = (0, config.sbuf_pitch, config.psum_pitch)
-        return config.hbm_bytes if space == 0 else pitches[space] * config.partitions if space < len(SPACES) else 0
+        pitch = config.sbuf_pitch if SPACES[min(space, len(SPACES) - 1)] == "sbuf" else config.psum_pitch
+        return config.hbm_bytes if space == 0 else pitch * config.partitions
 
     def faults(self) -> set[str]:
         """Reasons for which it is refused before it starts."""

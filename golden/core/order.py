@@ -10,8 +10,36 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sdk.tensors import Box
 from spec.core import ENGINES, CoreConfig
+
+
+@dataclasses.dataclass(frozen=True)
+class Box:
+    """The smallest box around a view: partitions (of HBM: one) and bytes. What overlaps must be ordered."""
+
+    memory: str
+    partitions: range
+    low: int
+    high: int
+
+    def overlaps(self, other: "Box") -> bool:
+        """Whether the two may have a byte in common."""
+        return (
+            self.memory == other.memory
+            and self.low < other.high
+            and other.low < self.high
+            and self.partitions.start < other.partitions.stop
+            and other.partitions.start < self.partitions.stop
+        )
+
+    def covers(self, other: "Box") -> bool:
+        """Whether ``other`` lies inside: whoever waits for this one has waited for the other."""
+        return (
+            self.low <= other.low
+            and other.high <= self.high
+            and self.partitions.start <= other.partitions.start
+            and other.partitions.stop <= self.partitions.stop
+        )
 
 
 @dataclasses.dataclass
@@ -77,7 +105,8 @@ def _plan(entries: Sequence[Entry]) -> list[_Plan]:
         last[entry.agent] = index
         have = known.setdefault(entry.engine, {})
         waits: dict[str, int] = {}
-        for box, writes in ((box, writes) for writes, boxes in ((False, entry.reads), (True, entry.writes)) for box in boxes):
+        touches = [*((box, False) for box in entry.reads), *((box, True) for box in entry.writes)]
+        for box, writes in touches:
             for other, wrote, agent, at in touched.get(box.memory, []):
                 if agent != entry.agent and (writes or wrote) and at > have.get(agent, -1) and box.overlaps(other):
                     waits[agent] = max(waits.get(agent, -1), at)
@@ -88,20 +117,11 @@ def _plan(entries: Sequence[Entry]) -> list[_Plan]:
             for one, value in (*after[agent, at].items(), (agent, at)):
                 have[one] = max(have.get(one, -1), value)
         after[entry.agent, index] = dict(have)
-        for box, writes in ((box, writes) for writes, boxes in ((False, entry.reads), (True, entry.writes)) for box in boxes):
+        for box, writes in touches:
             held = touched.setdefault(box.memory, [])
             if writes:
-                held[:] = [one for one in held if not _covers(box, one[0])]
+                held[:] = [one for one in held if not box.covers(one[0])]
             held.append((box, writes, entry.agent, index))
         plans.append(_Plan(entry, index, waits))
     return plans
 
-
-def _covers(box: Box, other: Box) -> bool:
-    """Whether ``other`` lies inside ``box``: whoever waits for the new one has waited for the old one."""
-    return (
-        box.low <= other.low
-        and other.high <= box.high
-        and box.partitions.start <= other.partitions.start
-        and other.partitions.stop <= box.partitions.stop
-    )

@@ -1,0 +1,192 @@
+"""What is wrong with an instruction, found before it is issued; a dimension of its patterns a cycle."""
+
+import dataclasses
+from typing import Any
+
+from amaranth.hdl import C, Cat, Module, Mux, Signal
+
+from hdl.core.layouts import EXTENT, REASON_BITS
+from hdl.vector.layouts import Instruction
+from spec import scalar
+from spec.core import CoreConfig
+from spec.formats import FLOATS, INTS, FloatFormat
+from spec.isa import CONSTANT_OFFSET_BITS, DIMENSIONS, FIRST_OF_ENGINE, REASON, SPACES, TENSOR_BASE
+from spec.tensor import BITS, OPERAND_CODES, PAIRS, QUADS, Kind, Status, operand_kind
+from spec.vector import ELEMENT_FORMATS, INSTRUCTION
+
+READ_ACCUMULATOR = list(scalar.OPCODES).index("read_accumulator")
+CONSTANT_USERS = tuple(list(scalar.OPCODES).index(name) for name in ("activation", "tensor_scalar"))
+
+
+def size_of(name: str) -> int:
+    """Log2 of the bytes of an element."""
+    entry = FLOATS[name] if name in FLOATS else INTS[name]
+    width = entry.storage if isinstance(entry, FloatFormat) else entry.width
+    return {8: 0, 16: 1, 32: 2}[max(8, width)]
+
+
+def operand_size(name: str) -> int:
+    """The same of a tensor operand."""
+    if name in BITS:
+        return {8: 0, 16: 1, 32: 2}[BITS[name]]
+    if name in PAIRS or name in QUADS:
+        return 1 if name in PAIRS else size_of(QUADS[name]) + 2 - ("e2m1" in name)
+    return 2 if name.startswith("fp32") else size_of(name)
+
+
+def format_size(m: Module, config: CoreConfig, code: Any, name: str) -> Signal:
+    """Log2 of the bytes of a format code's element; of an unknown one's, a word."""
+    size = Signal(2, init=2, name=f"{name}_size")
+    m.d.comb += size.eq(2)
+    with m.Switch(code):
+        for index, entry in enumerate(ELEMENT_FORMATS[: len(config.vector.formats)]):
+            with m.Case(index):
+                m.d.comb += size.eq(size_of(entry))
+    return size
+
+
+def tensor_size(m: Module, code: Any) -> tuple[Signal, Signal]:
+    """Log2 of the bytes of a tensor operand, and the neutral moving element of its format."""
+    size, fill = Signal(2, name="operand_size"), Signal(32)
+    m.d.comb += size.eq(2)
+    with m.Switch(code):
+        for name, index in OPERAND_CODES.items():
+            with m.Case(index):
+                sign = 0x8080 if name in PAIRS else 0 if name in BITS else 1 << (8 << operand_size(name)) - 1
+                m.d.comb += [size.eq(operand_size(name)), fill.eq(sign)]
+    return size, fill
+
+
+@dataclasses.dataclass
+class Operand:
+    """One pattern under check: whether it counts, its effective offset, its size, and what memory holds."""
+
+    used: Any
+    first: Any
+    size: Any
+    capacity: Any
+    steps: list[Any]
+    nums: list[Any]
+    aligned: Any = 1
+    """Further conditions on its alignment."""
+
+
+class Check:
+    """Registers and logic of the check, part of the sequencer.
+
+    ``run`` in the state that steps ``dimension`` from 0 to 3; after the last step ``reason`` is valid.
+    """
+
+    def __init__(self, m: Module, count: int) -> None:
+        self.m = m
+        self.dimension = Signal(range(DIMENSIONS))
+        self.lows = [Signal(EXTENT, name=f"low_{index}") for index in range(count)]
+        self.highs = [Signal(EXTENT, name=f"high_{index}") for index in range(count)]
+        self.empty = Signal(count)
+
+    def begin(self) -> None:
+        """In the current context, start."""
+        self.m.d.sync += [self.dimension.eq(0), self.empty.eq(0)]
+        self.m.d.sync += [signal.eq(0) for signal in (*self.lows, *self.highs)]
+
+    def step(self, operands: list[Operand], last: Any = 0) -> None:
+        """In the current context, take in one dimension; of the last one only that it is not empty, where ``last``."""
+        m = self.m
+        for index, operand in enumerate(operands):
+            num, step = (Signal.like(values[0]) for values in (operand.nums, operand.steps))
+            with m.Switch(self.dimension):
+                for dimension in range(DIMENSIONS):
+                    with m.Case(dimension):
+                        m.d.comb += [num.eq(operand.nums[dimension]), step.eq(operand.steps[dimension])]
+            skip = last[index] & (self.dimension == DIMENSIONS - 1) if last else C(0)
+            end = Signal(EXTENT, name=f"end_{index}")
+            m.d.comb += end.eq(Mux(skip, 0, (Cat(num, C(0, 1)).as_signed() - 1) * step))
+            with m.If(end < 0):
+                m.d.sync += self.lows[index].eq(self.lows[index] + end)
+            with m.Elif(num != 0):
+                m.d.sync += self.highs[index].eq(self.highs[index] + end)
+            with m.If((num == 0) & operand.used):
+                m.d.sync += self.empty[index].eq(1)
+        m.d.sync += self.dimension.eq(self.dimension + 1)
+
+    def outside(self, index: int, operand: Operand) -> Any:
+        """Whether a pattern leaves its memory or is not aligned; extents are in elements."""
+        low, high = self.lows[index] << operand.size, self.highs[index] << operand.size
+        mask = (1 << operand.size) - 1
+        wrong = (operand.first & mask) != 0
+        wrong |= operand.first + low < 0
+        wrong |= operand.first + high + (1 << operand.size) > operand.capacity
+        return operand.used & (wrong | ~operand.aligned)
+
+
+def worst(m: Module, found: dict[str, Any], name: str) -> Signal:
+    """The first reason of the list that applies."""
+    reason = Signal(REASON_BITS, name=name)
+    for text in sorted(found, key=lambda text: -REASON[text]):
+        with m.If(found[text]):
+            m.d.comb += reason.eq(REASON[text])
+    return reason
+
+
+def partitions_wrong(config: CoreConfig, pattern: Any) -> Any:
+    """The rule of start partitions; quarters and counts of the machine are powers of two or not."""
+    quarter = config.quarter
+    starts = [pattern.start == index * quarter for index in range(4)]
+    few = pattern.partitions <= quarter
+    half = pattern.partitions <= 2 * quarter
+    legal = starts[0] | (starts[2] & half) | ((starts[1] | starts[3]) & few)
+    return ~legal | (pattern.partitions == 0) | (pattern.partitions > config.partitions)
+
+
+def constant_wrong(config: CoreConfig, word: Any) -> tuple[Any, Any]:
+    """Whether the address of a row of constants has a wrong partition, a wrong offset."""
+    start, offset = word[CONSTANT_OFFSET_BITS:], word[:CONSTANT_OFFSET_BITS]
+    starts = Cat(start == index * config.quarter for index in range(4) if index * config.quarter < config.partitions)
+    return ~starts.any(), (offset[:2] != 0) | (offset + 4 > config.sbuf_bytes)
+
+
+def vector_entry(m: Module, word: Any, name: str = "check") -> Signal:
+    """An instruction of ours as the vector engine takes it; its opcode is the low bits of ours."""
+    entry = Signal(Instruction, name=f"{name}_entry")
+    for field, _ in INSTRUCTION:
+        m.d.comb += getattr(entry, field).eq(getattr(word, field))
+    return entry
+
+
+def tensor_reasons(config: CoreConfig, word: Any, location: Any) -> dict[str, Any]:
+    """What the tensor engine would refuse whatever was before."""
+    tensor = config.tensor
+    known = word.format.matches(*(OPERAND_CODES[name] for name in tensor.operands))
+    quads = [OPERAND_CODES[name] for name in tensor.operands if operand_kind(name) == Kind.QUAD]
+    loads = word.opcode == TENSOR_BASE
+    most = Mux(loads, tensor.columns, tensor.moving_columns)
+    end = location + word.columns
+    inside = (location >= 0) & (location < tensor.psum_depth)
+    if tensor.whole_psum:
+        inside &= end <= tensor.psum_depth
+    else:
+        place = location[: (tensor.bank_depth - 1).bit_length()]
+        inside &= place + word.columns <= tensor.bank_depth
+    base = FIRST_OF_ENGINE["tensor"]
+    assert REASON["tensor_address"] == base + Status.ADDRESS
+    return {
+        "bad_format": word.format.matches(*quads) if quads else C(0),
+        "tensor_format": ~known,
+        "tensor_columns": (word.columns == 0) | (word.columns > most),
+        "tensor_address": ~loads & ~inside,
+    }
+
+
+def transfer_reasons(config: CoreConfig, word: Any) -> dict[str, Any]:
+    """What is wrong with a transfer, addresses left out."""
+    formats = len(config.vector.formats)
+    end = word.list_address + (word.num3 << 2)
+    return {
+        "bad_queue": word.queue >= config.dma_queues,
+        "bad_memory": (word.source_space >= len(SPACES)) | (word.target_space >= len(SPACES) - 1),
+        "bad_format": (word.source_format >= formats) | (word.target_format >= formats),
+        "bad_pattern": word.indexed == 3,
+        "bad_address": word.indexed.any() & ((word.list_address[:2] != 0) | (end > config.hbm_bytes)),
+    }
+
+

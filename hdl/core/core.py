@@ -1,0 +1,257 @@
+"""A NeuronCore: engines, memories, semaphores and DMA, joined."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import In, Out
+
+from hdl.block import Block, place
+from hdl.core.dma import DmaQueues
+from hdl.core.elementwise import ScalarUnit, VectorUnit
+from hdl.core.layouts import (
+    FAULT,
+    LINE_BITS,
+    PROGRAMS,
+    REPORT,
+    UPDATE,
+    answer,
+    line_request,
+    psum_request,
+    sbuf_request,
+)
+from hdl.core.sbuf import SECDED, Sbuf
+from hdl.core.semaphores import Semaphores
+from hdl.core.sequencer import Sequencer
+from hdl.core.share import Share
+from hdl.core.tensor_unit import TensorUnit
+from hdl.core.transfer import TransferEngine
+from hdl.core.unit import join
+from spec.core import ENGINES, CoreConfig, SequencerConfig, ShareConfig
+from spec.isa import REASON
+
+QUIET = 16
+"""Cycles without anything under way after which who waits waits forever."""
+
+
+class Core(Block):
+    """Runs one program at a time: ``start`` takes it, ``report`` tells how it ended; then the next may start.
+
+    ``lines`` is the port to HBM, one line a cycle, answers in order. ``heard`` takes updates of semaphores from outside,
+    ``sent`` gives those for others. ``inject`` is XORed to what is written into SBUF (0 in use).
+
+    A start clears the semaphores, a cycle each. A program ends when every sequencer has halted and nothing is under way;
+    or at a fault: nothing is issued any more, and what is under way ends. Memories and the engines' states outlive it. A
+    reset drops everything under way; SBUF and PSUM keep their contents.
+    """
+
+    config: CoreConfig
+
+    def __init__(self, config: CoreConfig) -> None:
+        ports = {
+            "start": In(stream.Signature(PROGRAMS)),
+            "report": Out(stream.Signature(REPORT)),
+            "lines": Out(stream.Signature(line_request(config))),
+            "answer": In(answer(LINE_BITS)),
+            "heard": In(stream.Signature(UPDATE)),
+            "sent": Out(stream.Signature(UPDATE)),
+            "inject": In(SECDED.width),
+        }
+        super().__init__(config, ports)
+
+    def elaborate(self, platform: Any) -> Module:
+        """Place everything, join the ports of each memory, lead a program from start to end."""
+        m = Module()
+        config = self.config
+        engines = range(config.dma_engines)
+        sequencers = {name: Sequencer(SequencerConfig(core=config, engine=name)) for name in ENGINES}
+        tensor, vector, scalar = TensorUnit(config), VectorUnit(config), ScalarUnit(config)
+        queues, movers = DmaQueues(config), [TransferEngine(config) for _ in engines]
+        named = {f"{name}_sequencer": block for name, block in sequencers.items()}
+        named |= {"tensor": tensor, "vector": vector, "scalar": scalar, "queues": queues}
+        named |= {f"mover_{index}": mover for index, mover in enumerate(movers)}
+        for name, block in named.items():
+            m.submodules[name] = place(block, platform)
+        for name, unit in (("tensor", tensor), ("vector", vector), ("scalar", scalar)):
+            issue = sequencers[name].issue
+            m.d.comb += [
+                unit.issue.valid.eq(issue.valid),
+                unit.issue.payload.eq(issue.payload),
+                issue.ready.eq(unit.issue.ready),
+            ]
+        for name, sequencer in sequencers.items():
+            _pass(m, sequencer.transfers, getattr(queues, f"from_{name}"))
+        for index, mover in enumerate(movers):
+            _pass(m, getattr(queues, f"engine_{index}"), mover.transfers)
+            m.d.comb += getattr(queues, f"done_{index}").eq(mover.done)
+
+        sbuf = self._sbuf(m, platform, tensor, vector, scalar, movers)
+        self._psum(m, platform, tensor, [vector, scalar, *movers])
+        self._hbm(m, platform, list(sequencers.values()), movers)
+        updates = [sequencer.update for sequencer in sequencers.values()]
+        updates += [tensor.updates_0, tensor.updates_1, tensor.updates_2, vector.update, scalar.update]
+        updates += [mover.update for mover in movers]
+        semaphores = Semaphores(config, len(updates) + 1)
+        m.submodules.semaphores = place(semaphores, platform)
+        for index, update in enumerate([*updates, None]):
+            into = getattr(semaphores, f"update_{index}")
+            if update is None:
+                m.d.comb += [into.valid.eq(self.heard.valid), into.payload.eq(self.heard.payload)]
+                m.d.comb += self.heard.ready.eq(into.ready)
+            else:
+                _pass(m, update, into)
+        _pass(m, semaphores.sent, self.sent)
+        for sequencer in sequencers.values():
+            m.d.comb += sequencer.change.eq(semaphores.change)
+        faults = [block.fault for block in (*sequencers.values(), tensor, vector, scalar, *movers)]
+        units = {"tensor": tensor.busy, "vector": vector.busy, "scalar": scalar.busy}
+        moving = queues.busy | Cat(mover.busy for mover in movers).any()
+        self._lead(m, sequencers, semaphores, sbuf, faults, units, moving)
+        return m
+
+    def _sbuf(self, m: Module, platform: Any, tensor: Any, vector: Any, scalar: Any, movers: list[Any]) -> Sbuf:
+        """Every engine's ports, in this order."""
+        ports = [(tensor.sbuf_0, tensor.sbuf_answer_0), (tensor.sbuf_1, tensor.sbuf_answer_1)]
+        for unit in (vector, scalar, *movers):
+            ports += [(unit.sbuf_read, unit.sbuf_answer), (unit.sbuf_write, None)]
+        sbuf = Sbuf(self.config, len(ports))
+        m.submodules.sbuf = place(sbuf, platform)
+        m.d.comb += sbuf.inject.eq(self.inject)
+        for index, (requests, answers) in enumerate(ports):
+            _pass(m, requests, getattr(sbuf, f"request_{index}"))
+            if answers is not None:
+                m.d.comb += answers.eq(getattr(sbuf, f"answer_{index}"))
+        assert sbuf_request(self.config).size == len(ports[0][0].payload.as_value())
+        return sbuf
+
+    def _psum(self, m: Module, platform: Any, tensor: Any, users: list[Any]) -> None:
+        """Reads of PSUM take turns."""
+        config = self.config
+        size = psum_request(config).size
+        share = Share(ShareConfig(ports=len(users), request=size, response=32 * config.partitions, depth=16))
+        m.submodules.psum = place(share, platform)
+        for index, user in enumerate(users):
+            join(m, share, index, user.psum, user.psum_answer)
+        m.d.comb += [
+            tensor.psum.valid.eq(share.request.valid),
+            tensor.psum.payload.as_value().eq(share.request.payload),
+            share.request.ready.eq(tensor.psum.ready),
+            share.answer.valid.eq(tensor.psum_answer.valid),
+            share.answer.data.eq(tensor.psum_answer.data.as_value()),
+        ]
+
+    def _hbm(self, m: Module, platform: Any, sequencers: list[Any], movers: list[Any]) -> None:
+        """Instructions, DMA reads and writes take turns."""
+        size = line_request(self.config).size
+        count = len(sequencers) + 2 * len(movers)
+        share = Share(ShareConfig(ports=count, request=size, response=LINE_BITS, depth=256))
+        m.submodules.hbm = place(share, platform)
+        for index, user in enumerate((*sequencers, *movers)):
+            join(m, share, index, user.lines, user.answer)
+        for index, mover in enumerate(movers):
+            asked = getattr(share, f"asked_{len(sequencers) + len(movers) + index}")
+            m.d.comb += [
+                asked.valid.eq(mover.stores.valid),
+                asked.payload.eq(mover.stores.payload.as_value()),
+                mover.stores.ready.eq(asked.ready),
+            ]
+        m.d.comb += [
+            self.lines.valid.eq(share.request.valid),
+            self.lines.payload.as_value().eq(share.request.payload),
+            share.request.ready.eq(self.lines.ready),
+            share.answer.valid.eq(self.answer.valid),
+            share.answer.data.eq(self.answer.data),
+        ]
+
+    def _lead(
+        self,
+        m: Module,
+        sequencers: dict[str, Any],
+        semaphores: Any,
+        sbuf: Any,
+        faults: list[Any],
+        units: dict[str, Any],
+        moving: Any,
+    ) -> None:
+        """From start to report."""
+        programs, alone, fault = Signal(PROGRAMS), Signal(), Signal(FAULT)
+        go, quiet = Signal(), Signal(range(QUIET + 1))
+        cycles, conflicts = Signal(32), Signal(32)
+        report = self.report.payload
+        works = semaphores.busy | moving | Cat(units.values()).any()
+        parked = Cat(sequencer.parked for sequencer in sequencers.values())
+        waiting = Cat(sequencer.waiting for sequencer in sequencers.values())
+        stopped = fault.reason != 0
+        waits = [Signal.like(report.engines[0].waiting, name=f"waits_{name}") for name in ENGINES]
+        busy = [Signal(32, name=f"busy_{name}") for name in ENGINES]
+        first = Signal(2)
+        for index in reversed(range(len(ENGINES))):
+            with m.If(waiting[index]):
+                m.d.comb += first.eq(index)
+        for index, (name, sequencer) in enumerate(sequencers.items()):
+            m.d.comb += [
+                sequencer.start.eq(go),
+                sequencer.program.eq(programs.programs[index]),
+                sequencer.stop.eq(stopped),
+                report.engines[index].counter.eq(sequencer.counter),
+                report.engines[index].issued.eq(sequencer.issued),
+                report.engines[index].busy.eq(busy[index]),
+                report.engines[index].waiting.eq(waits[index]),
+                report.engines[index].awaited.eq(sequencer.awaited),
+                report.engines[index].target.eq(sequencer.target),
+                report.engines[index].holds.eq(sequencer.holds),
+            ]
+            m.d.sync += busy[index].eq(Mux(go, 0, busy[index] + units.get(name, ~sequencer.parked)))
+        m.d.comb += [
+            report.fault.eq(fault),
+            report.cycles.eq(cycles),
+            report.conflicts.eq(sbuf.conflicts - conflicts),
+            report.corrected.eq(sbuf.corrected),
+        ]
+        with m.FSM():
+            with m.State("IDLE"):
+                m.d.comb += [self.start.ready.eq(1), semaphores.clear.eq(self.start.valid)]
+                m.d.sync += [programs.eq(self.start.payload), alone.eq(self.start.payload.alone)]
+                with m.If(self.start.valid):
+                    m.next = "CLEAR"
+            with m.State("CLEAR"):
+                with m.If(~semaphores.busy):
+                    m.d.comb += go.eq(1)
+                    m.d.sync += [fault.eq(0), cycles.eq(0), quiet.eq(0), conflicts.eq(sbuf.conflicts)]
+                    m.d.sync += [wait.eq(0) for wait in waits]
+                    m.next = "RUN"
+            with m.State("RUN"):
+                m.d.sync += cycles.eq(cycles + 1)
+                m.d.sync += quiet.eq(Mux(works | ~(parked | waiting).all(), 0, quiet + 1))
+                with m.If(~stopped):
+                    for entry in reversed(faults):
+                        with m.If(entry.reason != 0):
+                            m.d.sync += fault.eq(entry)
+                    with m.If(sbuf.lost):
+                        m.d.sync += fault.reason.eq(REASON["memory_lost"])
+                with m.If(quiet == QUIET):
+                    m.d.sync += quiet.eq(0)
+                    with m.If(parked.all()):
+                        m.d.sync += cycles.eq(cycles - QUIET)
+                        m.next = "REPORT"
+                    with m.Elif(~stopped & alone):
+                        counters = [sequencer.counter for sequencer in sequencers.values()]
+                        m.d.sync += [fault.reason.eq(REASON["deadlock"]), fault.engine.eq(first)]
+                        with m.Switch(first):
+                            for index, counter in enumerate(counters):
+                                with m.Case(index):
+                                    m.d.sync += fault.counter.eq(counter)
+                        m.d.sync += [wait.eq(waiting[index]) for index, wait in enumerate(waits)]
+            with m.State("REPORT"):
+                m.d.comb += self.report.valid.eq(1)
+                with m.If(self.report.ready):
+                    m.next = "IDLE"
+
+
+def _pass(m: Module, source: Any, target: Any) -> None:
+    """One stream into another of the same shape."""
+    m.d.comb += [
+        target.valid.eq(source.valid),
+        target.payload.eq(source.payload),
+        source.ready.eq(target.ready),
+    ]

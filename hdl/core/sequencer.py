@@ -1,0 +1,439 @@
+"""The program of one engine: fetch, wait, check, issue in order."""
+
+from typing import Any
+
+from amaranth.hdl import C, Cat, Module, Mux, Signal, signed
+from amaranth.lib import data, stream
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from hdl.block import Block, place
+from hdl.core.check import (
+    CONSTANT_USERS,
+    READ_ACCUMULATOR,
+    Check,
+    Operand,
+    constant_wrong,
+    format_size,
+    partitions_wrong,
+    tensor_reasons,
+    tensor_size,
+    transfer_reasons,
+    vector_entry,
+    worst,
+)
+from hdl.core.fetch import Fetch
+from hdl.core.layouts import (
+    CHANGE,
+    COUNTER_BITS,
+    EXTENT,
+    FAULT,
+    LINE_BITS,
+    START,
+    UPDATE,
+    answer,
+    bits,
+    form_layout,
+    issue_layout,
+    line_request,
+    transfer_layout,
+)
+from hdl.vector.decode import needs_of
+from hdl.vector.layouts import CODE
+from spec.core import ENGINES, SequencerConfig
+from spec.isa import ALU, COMPARE, DIMENSIONS, FORMS, OPERATIONS, REASON, UPDATES
+
+OPCODE = {name: entry.opcode for name, entry in OPERATIONS.items()}
+NONE = UPDATES.index("none")
+PATTERNS = 3
+
+
+class Sequencer(Block):
+    """Executes control instructions itself, issues the engine's to ``issue`` and transfers to ``transfers``, in order.
+
+    ``start`` loads a program; ``stop`` lets it issue nothing more. ``update`` asks for changes of semaphores, ``change``
+    tells of all. ``fault`` is valid from the cycle in which an instruction is refused until the next start.
+    ``running``: not halted, not stopped by a fault. ``waiting``: for semaphore ``awaited`` to be at least ``target``; it
+    ``holds`` less. ``parked``: nothing will come of it before the next start.
+
+    An instruction: one cycle to decode; a wait takes three or more; a check of an engine's instruction or a transfer one
+    for each dimension, and one to be handed over; a control instruction one; an update as long as it takes to be taken.
+    """
+
+    config: SequencerConfig
+
+    def __init__(self, config: SequencerConfig) -> None:
+        core = config.core
+        ports = {
+            "start": In(1),
+            "stop": In(1),
+            "program": In(START),
+            "change": In(CHANGE),
+            "update": Out(stream.Signature(UPDATE)),
+            "transfers": Out(stream.Signature(transfer_layout())),
+            "lines": Out(stream.Signature(line_request(core))),
+            "answer": In(answer(LINE_BITS)),
+            "fault": Out(FAULT),
+            "running": Out(1),
+            "waiting": Out(1),
+            "awaited": Out(8),
+            "target": Out(signed(32)),
+            "counter": Out(COUNTER_BITS),
+            "issued": Out(32),
+            "holds": Out(signed(32)),
+            "parked": Out(1),
+        }
+        if config.engine != "sync":
+            ports["issue"] = Out(stream.Signature(issue_layout(config.engine)))
+        super().__init__(config, ports)
+
+    def elaborate(self, platform: Any) -> Module:
+        """Fetch and the state machine."""
+        m = Module()
+        core, engine = self.config.core, self.config.engine
+        fetch = Fetch(core)
+        m.submodules.fetch = place(fetch, platform)
+        program = Signal(START)
+        jump, finished = Signal(), Signal()
+        word = fetch.words.payload
+        control = data.View(form_layout("control"), word[: form_layout("control").size])
+        transfer = data.View(form_layout("dma"), word[: form_layout("dma").size])
+        own = data.View(form_layout(engine), word[: form_layout(engine).size]) if engine != "sync" else None
+        m.d.comb += [
+            fetch.program.eq(Mux(self.start, self.program, program)),
+            fetch.go.eq(self.start | jump),
+            fetch.target.eq(Mux(self.start, 0, control.destination)),
+            self.lines.valid.eq(fetch.lines.valid),
+            self.lines.payload.eq(fetch.lines.payload),
+            fetch.lines.ready.eq(self.lines.ready),
+            fetch.answer.eq(self.answer),
+            fetch.words.ready.eq(finished),
+            self.fault.engine.eq(ENGINES.index(engine)),
+        ]
+        self.word, self.control, self.transfer, self.own, self.fetch = word, control, transfer, own, fetch
+        registers = self._registers(m)
+        is_dma = control.opcode == OPCODE["dma"]
+        codes = [entry.opcode for entry in OPERATIONS.values() if engine in entry.engines and entry.form == engine]
+        is_own = control.opcode.matches(*codes) if codes else C(0)
+        is_control = control.opcode.matches(*(e.opcode for e in OPERATIONS.values() if e.form == "control"))
+        check = Check(m, PATTERNS)
+        operands, firsts = self._operands(m, registers, is_dma)
+        reasons = self._reasons(m, check, operands, registers, is_dma)
+        reason = worst(m, reasons, "reason")
+        satisfied = Signal()
+        heard = self.change.valid & (self.change.semaphore == control.wait_semaphore)
+        enough = heard & (self.change.value >= control.wait_value)
+        asked = Signal()
+        left, right = registers[0], Mux(control.immediate, control.value, registers[1])
+        taken = self._compare(m, control.compare, left, right) & (control.opcode == OPCODE["branch"])
+        past = self.counter >= program.count
+
+        def fail(code: Any) -> None:
+            m.d.sync += [self.fault.reason.eq(code), self.fault.counter.eq(self.counter), self.running.eq(0)]
+
+        def finish() -> None:
+            """The instruction is over."""
+            m.d.comb += finished.eq(1)
+            m.d.sync += [self.counter.eq(self.counter + 1), self.issued.eq(self.issued + 1)]
+
+        m.d.comb += [self.awaited.eq(control.wait_semaphore), self.target.eq(control.wait_value)]
+        with m.If(heard):
+            m.d.sync += self.holds.eq(self.change.value)
+        with m.FSM() as machine:
+            with m.State("IDLE"):
+                with m.If(self.running & ~self.stop):
+                    with m.If(past):
+                        fail(REASON["bad_program"])
+                    with m.Elif(fetch.words.valid):
+                        with m.If(~(is_control | is_dma | is_own)):
+                            fail(REASON["bad_opcode"])
+                        with m.Elif(self._bad_semaphore(control, transfer, is_dma)):
+                            fail(REASON["bad_semaphore"])
+                        with m.Elif(control.wait):
+                            m.d.sync += [satisfied.eq(0), asked.eq(0)]
+                            m.next = "WAIT"
+                        with m.Else():
+                            m.next = "DECODE"
+            with m.State("WAIT"):
+                m.d.comb += [
+                    self.update.valid.eq(~asked),
+                    self.update.payload.kind.eq(NONE),
+                    self.update.payload.semaphore.eq(control.wait_semaphore),
+                    self.waiting.eq(asked & ~satisfied),
+                ]
+                with m.If(self.update.valid & self.update.ready):
+                    m.d.sync += asked.eq(1)
+                with m.If(enough):
+                    m.d.sync += satisfied.eq(1)
+                with m.If(asked & (satisfied | enough)):
+                    m.next = "DECODE"
+                with m.If(self.stop & asked):
+                    m.next = "IDLE"
+            with m.State("DECODE"):
+                check.begin()
+                with m.If(self.stop):
+                    m.next = "IDLE"
+                with m.Elif(is_control):
+                    m.next = "UPDATE"
+                    with m.If(control.opcode == OPCODE["alu"]):
+                        self._write_register(m, control, left, right)
+                with m.Else():
+                    m.next = "CHECK"
+            with m.State("CHECK"):
+                check.step(operands, [self.transfer.indexed[side] & is_dma for side in range(2)] + [C(0)])
+                with m.If(check.dimension == DIMENSIONS - 1):
+                    m.next = "HAND"
+            with m.State("HAND"):
+                with m.If(self.stop):
+                    m.next = "IDLE"
+                with m.Elif(reason != 0):
+                    fail(reason)
+                    m.next = "IDLE"
+                with m.Elif(is_dma):
+                    m.d.comb += self.transfers.valid.eq(1)
+                    with m.If(self.transfers.ready):
+                        m.next = "UPDATE"
+                if engine != "sync":
+                    with m.Else():
+                        m.d.comb += self.issue.valid.eq(1)
+                        with m.If(self.issue.ready):
+                            finish()
+                            m.next = "IDLE"
+            with m.State("UPDATE"):
+                m.d.comb += [
+                    self.update.valid.eq(control.update != NONE),
+                    self.update.payload.kind.eq(control.update),
+                    self.update.payload.semaphore.eq(control.update_semaphore),
+                    self.update.payload.value.eq(control.update_value),
+                    self.update.payload.core.eq(control.update_core),
+                ]
+                with m.If(self.update.ready | ~self.update.valid):
+                    finish()
+                    m.next = "IDLE"
+                    with m.If(control.opcode == OPCODE["halt"]):
+                        m.d.sync += self.running.eq(0)
+                    with m.If(taken):
+                        m.d.comb += jump.eq(1)
+                        m.d.sync += self.counter.eq(control.destination)
+        m.d.comb += self.parked.eq(machine.ongoing("IDLE") & (self.stop | ~self.running))
+        self._transfer(m, check, firsts)
+        with m.If(self.start):
+            m.d.sync += [
+                program.eq(self.program),
+                self.counter.eq(0),
+                self.issued.eq(0),
+                self.running.eq(self.program.count != 0),
+                self.fault.reason.eq(0),
+                self.written.eq(0),
+            ]
+        return m
+
+    def _registers(self, m: Module) -> list[Any]:
+        """Three registers that the instruction names; those not written since the start are 0."""
+        count = self.config.core.registers
+        memory: Memory = Memory(shape=signed(32), depth=count, init=[])
+        m.submodules.registers = memory
+        self.register_port = memory.write_port()
+        self.written = Signal(count)
+        control, own, engine = self.control, self.own, self.config.engine
+        is_dma = control.opcode == OPCODE["dma"]
+        is_control = control.opcode < OPCODE["dma"]
+        bases: list[Any] = [C(0, 7)] * PATTERNS
+        if own is not None:
+            bases = [getattr(own, name).base for name in FORMS[engine][1]]
+            bases += [own.location_base] if engine == "tensor" else []
+            bases += [C(0, 7)] * (PATTERNS - len(bases))
+        moved = (self.transfer.source_base, self.transfer.target_base, C(0, 7))
+        plain = (control.left, control.right, C(0, 6))
+        values = []
+        for index in range(PATTERNS):
+            port = memory.read_port(domain="comb")
+            number, value = Signal(7, name=f"register_{index}"), Signal(signed(32), name=f"value_{index}")
+            m.d.comb += number.eq(
+                Mux(is_control, plain[index], Mux(is_dma, moved[index], bases[index]) - 1)
+            )
+            none = ~is_control & (Mux(is_dma, moved[index], bases[index]) == 0)
+            m.d.comb += port.addr.eq(number[: bits(count)])
+            with m.If(~none & self.written.bit_select(number[: bits(count)], 1)):
+                m.d.comb += value.eq(port.data)
+            values.append(value)
+        return values
+
+    def _write_register(self, m: Module, control: Any, left: Any, right: Any) -> None:
+        """Result of ``alu``; unknown operations move."""
+        result = Signal(signed(32))
+        m.d.comb += result.eq(right)
+        shift = right[:5]
+        results = {
+            "add": left + right,
+            "subtract": left - right,
+            "multiply": left * right,
+            "and": left & right,
+            "or": left | right,
+            "xor": left ^ right,
+            "shift_left": (left << shift)[:32],
+            "shift_right": left >> shift,
+        }
+        with m.Switch(control.operation):
+            for name, value in results.items():
+                with m.Case(ALU.index(name)):
+                    m.d.comb += result.eq(value)
+        place_ = control.target[: bits(self.config.core.registers)]
+        m.d.comb += [
+            self.register_port.addr.eq(place_),
+            self.register_port.data.eq(result),
+            self.register_port.en.eq(1),
+        ]
+        m.d.sync += self.written.bit_select(place_, 1).eq(1)
+
+    @staticmethod
+    def _compare(m: Module, code: Any, left: Any, right: Any) -> Signal:
+        """Whether a branch is taken; never with an unknown comparison."""
+        outcome = Signal()
+        outcomes = {
+            "always": C(1),
+            "equal": left == right,
+            "not_equal": left != right,
+            "less": left < right,
+            "greater_equal": left >= right,
+        }
+        with m.Switch(code):
+            for name, value in outcomes.items():
+                with m.Case(COMPARE.index(name)):
+                    m.d.comb += outcome.eq(value)
+        return outcome
+
+    def _bad_semaphore(self, control: Any, transfer: Any, is_dma: Any) -> Any:
+        """A semaphore or an update that does not exist."""
+        limit = self.config.core.semaphores
+
+        def wrong(kind: Any, semaphore: Any, core: Any) -> Any:
+            return (kind >= len(UPDATES)) | ((kind != NONE) & (core == 0) & (semaphore >= limit))
+
+        found = control.wait & (control.wait_semaphore >= limit)
+        found |= wrong(control.update, control.update_semaphore, control.update_core)
+        return found | (is_dma & wrong(transfer.done, transfer.done_semaphore, transfer.done_core))
+
+    def _operands(self, m: Module, registers: list[Any], is_dma: Any) -> tuple[list[Operand], list[Any]]:
+        """The patterns to check: those of a transfer, or of the engine's instruction."""
+        core, engine, own, transfer = self.config.core, self.config.engine, self.own, self.transfer
+        firsts, found = [], []
+        names = FORMS[engine][1] if own is not None else ()
+        sizes: list[Any] = []
+        uses: list[Any] = []
+        if engine == "tensor":
+            size, self.fill = tensor_size(m, own.format)
+            sizes, uses = [size], [C(1)]
+        elif own is not None:
+            sizes = [format_size(m, core, getattr(own, f"{name}_format"), name) for name in names]
+            if engine == "vector":
+                entry = vector_entry(m, own)
+                needs = needs_of(entry)
+                uses = [needs.left, needs.right, entry.opcode != CODE["set_seed"]]
+            else:
+                uses = [own.opcode[:3] != READ_ACCUMULATOR, C(1)]
+        for index in range(PATTERNS):
+            first, size, used = Signal(EXTENT, name=f"first_{index}"), Signal(2, name=f"shift_{index}"), Signal(
+                name=f"used_{index}"
+            )
+            capacity = Signal(EXTENT, name=f"capacity_{index}")
+            steps = [Signal(signed(32), name=f"step_{index}_{d}") for d in range(DIMENSIONS)]
+            nums = [Signal(20, name=f"num_{index}_{d}") for d in range(DIMENSIONS)]
+            aligned = Signal(init=1, name=f"aligned_{index}")
+            m.d.comb += aligned.eq(1)
+            if index < len(names):
+                pattern = getattr(own, names[index])
+                m.d.comb += [
+                    first.eq(Cat(pattern.offset, C(0, 1)).as_signed() + registers[index]),
+                    size.eq(sizes[index]),
+                    used.eq(uses[index]),
+                    capacity.eq(Mux(pattern.memory, core.psum_bytes, core.sbuf_bytes)),
+                ]
+                for d in range(DIMENSIONS):
+                    m.d.comb += [
+                        steps[d].eq(getattr(pattern, f"step{d}")),
+                        nums[d].eq(getattr(pattern, f"num{d}")),
+                    ]
+            if index < 2:
+                side = ("source", "target")[index]
+                space = getattr(transfer, f"{side}_space")
+                with m.If(is_dma):
+                    shift = format_size(m, core, getattr(transfer, f"{side}_format"), f"{side}_transfer")
+                    m.d.comb += [
+                        first.eq(Cat(getattr(transfer, f"{side}_address"), C(0, 1)).as_signed() + registers[index]),
+                        size.eq(0),
+                        used.eq(1),
+                        capacity.eq(
+                            Mux(
+                                space == 0,
+                                core.hbm_bytes,
+                                Mux(space == 1, core.sbuf_pitch, core.psum_pitch) * core.partitions,
+                            )
+                            - (1 << shift)
+                            + 1
+                        ),
+                    ]
+                    every = [getattr(transfer, f"{side}_step{d}") for d in range(DIMENSIONS)]
+                    wrong = [((value & ((1 << shift) - 1)) != 0) for value in (*every, first)]
+                    m.d.comb += aligned.eq(~Cat(wrong).any())
+                    for d in range(DIMENSIONS):
+                        m.d.comb += [steps[d].eq(every[d]), nums[d].eq(getattr(transfer, f"num{d}"))]
+            found.append(Operand(used, first, size, capacity, steps, nums, aligned))
+            firsts.append(first)
+        return found, firsts
+
+    def _reasons(self, m: Module, check: Check, operands: list[Operand], registers: list[Any], is_dma: Any) -> Any:
+        """Everything wrong with the instruction."""
+        core, engine, own = self.config.core, self.config.engine, self.own
+        outside = Cat(check.outside(index, operand) for index, operand in enumerate(operands)).any()
+        found: dict[str, Any] = {"bad_pattern": check.empty.any(), "bad_address": outside}
+        for name, wrong in transfer_reasons(core, self.transfer).items():
+            found[name] = found.get(name, C(0)) | (is_dma & wrong)
+        if own is None:
+            return found
+
+        def add(name: str, wrong: Any) -> None:
+            found[name] = found.get(name, C(0)) | (~is_dma & wrong)
+
+        names = FORMS[engine][1]
+        for index, name in enumerate(names):
+            add("bad_partitions", operands[index].used & partitions_wrong(core, getattr(own, name)))
+        if engine == "tensor":
+            location = Signal(signed(34))
+            m.d.comb += location.eq(Cat(own.location, C(0, 1)).as_signed() + registers[1])
+            self.location = location
+            for name, wrong in tensor_reasons(core, own, location).items():
+                add(name, wrong)
+            add("bad_memory", own.source.memory)
+            return found
+        add("bad_memory", operands[len(names) - 1].used & getattr(own, names[-1]).memory)
+        if engine == "vector":
+            add("bad_memory", operands[0].used & operands[1].used & own.left.memory & own.right.memory)
+            constants = [(own.c0, own.c0_per_lane), (own.c1, own.c1_per_lane)]
+        else:
+            takes = own.opcode[:3].matches(*CONSTANT_USERS)
+            constants = [(own.scale, own.scale_per_lane & takes), (own.bias, own.bias_per_lane & takes)]
+        for word, used in constants:
+            partition, offset = constant_wrong(core, word)
+            add("bad_partitions", used & partition)
+            add("bad_address", used & offset)
+        return found
+
+    def _transfer(self, m: Module, check: Check, firsts: list[Any]) -> None:
+        """What is handed over: the word, with what was computed of it."""
+        payload = self.transfers.payload
+        m.d.comb += [
+            payload.word.eq(self.transfer),
+            payload.counter.eq(self.counter),
+            payload.engine.eq(ENGINES.index(self.config.engine)),
+        ]
+        for index, side in enumerate((payload.source, payload.target)):
+            m.d.comb += [side.first.eq(firsts[index]), side.low.eq(check.lows[index]), side.high.eq(check.highs[index])]
+        if self.own is None:
+            return
+        issue = self.issue.payload
+        m.d.comb += [issue.word.eq(self.own), issue.counter.eq(self.counter)]
+        for index, name in enumerate(FORMS[self.config.engine][1]):
+            m.d.comb += getattr(issue.word, name).offset.eq(firsts[index])
+        if self.config.engine == "tensor":
+            m.d.comb += issue.word.location.eq(self.location)

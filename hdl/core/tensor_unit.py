@@ -1,0 +1,192 @@
+"""The tensor engine on the memories: stationaries and moving columns from SBUF, results in PSUM."""
+
+from typing import Any
+
+from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.lib import data, stream
+from amaranth.lib.wiring import In, Out
+
+from hdl.block import Block, place
+from hdl.core.check import tensor_size
+from hdl.core.layouts import (
+    COUNTER_BITS,
+    FAULT,
+    UPDATE,
+    answer,
+    issue_layout,
+    psum_request,
+    row_layout,
+    sbuf_request,
+)
+from hdl.core.reader import Reader
+from hdl.core.unit import NONE, drive_job, drive_update
+from hdl.fifo import Fifo
+from hdl.tensor.engine import TensorEngine
+from spec.core import ENGINES, CoreConfig
+from spec.fifo import FifoConfig
+from spec.isa import FIRST_OF_ENGINE, MOMENTS, TENSOR_BASE
+from spec.tensor import Operation
+
+READ = MOMENTS.index("read")
+DEPTH = 32
+"""Instructions under way."""
+RECORD = data.StructLayout({"counter": COUNTER_BITS, "update": UPDATE, "at": 1})
+
+
+class TensorUnit(Block):
+    """Instructions go to the engine as it takes them, and their patterns to two readers: one for loads, one for matmuls.
+
+    A stationary comes a column a cycle, gathered into groups; a moving column a cycle. Instructions complete in order.
+    ``updates_0`` carries those at completion, ``updates_1`` and ``updates_2`` those of loads and matmuls at their last
+    read. Rows beyond a pattern's partitions are neutral: +0 in a stationary, what multiplies to -0 in moving columns.
+    ``psum`` reads results; ``fault`` is valid for a cycle for each refused instruction. ``busy`` while any is under way.
+    """
+
+    config: CoreConfig
+
+    def __init__(self, config: CoreConfig) -> None:
+        ports: dict[str, Any] = {
+            "issue": In(stream.Signature(issue_layout("tensor"))),
+            "psum": In(stream.Signature(psum_request(config))),
+            "psum_answer": Out(answer(row_layout(config))),
+            "fault": Out(FAULT),
+            "busy": Out(1),
+        }
+        for index in range(2):
+            ports[f"sbuf_{index}"] = Out(stream.Signature(sbuf_request(config)))
+            ports[f"sbuf_answer_{index}"] = In(answer(row_layout(config)))
+        for index in range(3):
+            ports[f"updates_{index}"] = Out(stream.Signature(UPDATE))
+        super().__init__(config, ports)
+
+    def elaborate(self, platform: Any) -> Module:
+        """Engine, readers, queues of what is under way."""
+        m = Module()
+        config = self.config
+        engine = TensorEngine(config.tensor)
+        m.submodules.engine = place(engine, platform)
+        readers = [Reader(config), Reader(config)]
+        queues = [Fifo(FifoConfig(width=RECORD.size, depth=DEPTH)) for _ in range(3)]
+        for index, queue in enumerate(queues):
+            m.submodules[f"queue_{index}"] = place(queue, platform)
+        for index, reader in enumerate(readers):
+            m.submodules[f"reader_{index}"] = place(reader, platform)
+            outside, back = getattr(self, f"sbuf_{index}"), getattr(self, f"sbuf_answer_{index}")
+            m.d.comb += [
+                outside.valid.eq(reader.sbuf.valid),
+                outside.payload.eq(reader.sbuf.payload),
+                reader.sbuf.ready.eq(outside.ready),
+                reader.sbuf_answer.eq(back),
+            ]
+        word = self.issue.payload.word
+        matmul = Signal()
+        m.d.comb += matmul.eq(word.opcode != TENSOR_BASE)
+        mine = [~matmul, matmul]
+        room = queues[0].i.ready & Mux(matmul, queues[2].i.ready, queues[1].i.ready)
+        free = Mux(matmul, readers[1].jobs.ready, readers[0].jobs.ready)
+        request = engine.requests
+        depth = (config.tensor.bank_depth - 1).bit_length()
+        moved = Signal()
+        size, fill = tensor_size(m, word.format)
+        record = Signal(RECORD)
+        drive_update(m, record.update, word)
+        m.d.comb += [
+            request.valid.eq(self.issue.valid & room & free),
+            request.payload.operation.eq(Mux(matmul, Operation.MATMUL, Operation.LOAD_STATIONARY)),
+            request.payload.format.eq(word.format),
+            request.payload.columns.eq(word.columns),
+            request.payload.offset.eq(word.location[:depth]),
+            request.payload.bank.eq(word.location[depth:]),
+            request.payload.accumulate.eq(word.accumulate),
+            moved.eq(request.valid & request.ready),
+            self.issue.ready.eq(moved),
+            record.counter.eq(self.issue.payload.counter),
+            record.at.eq(word.update_at),
+            queues[0].i.valid.eq(moved),
+            queues[0].i.payload.eq(record),
+        ]
+        for index, reader in enumerate(readers):
+            drive_job(m, config, reader.jobs.payload, word.source, size, word.columns, fill if index else 0)
+            m.d.comb += [
+                reader.jobs.valid.eq(moved & mine[index]),
+                queues[1 + index].i.valid.eq(moved & mine[index]),
+                queues[1 + index].i.payload.eq(record),
+            ]
+        self._operands(m, engine, readers)
+        self._ends(m, engine, readers, queues)
+        self._psum(m, engine, depth)
+        return m
+
+    def _operands(self, m: Module, engine: Any, readers: list[Reader]) -> None:
+        """Groups of stationary columns; what a group does not get is zero. Moving columns as they come."""
+        config = self.config.tensor
+        stationary, moving = readers[0].rows, readers[1].rows
+        load = config.load_columns
+        count = Signal(range(load))
+        columns = [Signal(config.rows * config.operand_bits, name=f"column_{index}") for index in range(load - 1)]
+        ends = stationary.payload.last | (count == load - 1)
+        now = Signal(config.rows * config.operand_bits)
+        m.d.comb += [
+            now.eq(Cat(element[: config.operand_bits] for element in stationary.payload.row)),
+            engine.stationary.valid.eq(stationary.valid & ends),
+            stationary.ready.eq(~ends | engine.stationary.ready),
+            engine.moving.valid.eq(moving.valid),
+            moving.ready.eq(engine.moving.ready),
+        ]
+        for row in range(config.rows):
+            m.d.comb += engine.moving.payload.elements[row].eq(moving.payload.row[row])
+        for index in range(load):
+            kept = columns[index] if index < load - 1 else 0
+            m.d.comb += engine.stationary.payload[index].elements.as_value().eq(
+                Mux(count == index, now, Mux(count > index, kept, 0))
+            )
+        with m.If(stationary.valid & stationary.ready):
+            m.d.sync += count.eq(Mux(ends, 0, count + 1))
+            for index, column in enumerate(columns):
+                with m.If(count == index):
+                    m.d.sync += column.eq(now)
+
+    def _ends(self, m: Module, engine: Any, readers: list[Reader], queues: list[Fifo]) -> None:
+        """Statuses and last reads become updates."""
+        status = engine.status
+        oldest = data.View(RECORD, queues[0].o.payload)
+        refused = status.payload.status != 0
+        due = ~refused & (oldest.update.kind != NONE) & (oldest.at != READ)
+        m.d.comb += [
+            self.updates_0.valid.eq(status.valid & due),
+            self.updates_0.payload.eq(oldest.update),
+            status.ready.eq(~due | self.updates_0.ready),
+            queues[0].o.ready.eq(status.valid & status.ready),
+            self.fault.engine.eq(ENGINES.index("tensor")),
+            self.fault.counter.eq(oldest.counter),
+            self.busy.eq(queues[0].o.valid | queues[1].o.valid | queues[2].o.valid),
+        ]
+        with m.If(status.valid & refused):
+            m.d.comb += self.fault.reason.eq(FIRST_OF_ENGINE["tensor"] + status.payload.status)
+        for index, reader in enumerate(readers):
+            queue, update = queues[1 + index], getattr(self, f"updates_{1 + index}")
+            record = data.View(RECORD, queue.o.payload)
+            ended = Signal(range(DEPTH + 1), name=f"ended_{index}")
+            due = (record.update.kind != NONE) & (record.at == READ)
+            m.d.comb += [
+                update.valid.eq((ended != 0) & due),
+                update.payload.eq(record.update),
+                queue.o.ready.eq((ended != 0) & (~due | update.ready)),
+            ]
+            last = reader.rows.valid & reader.rows.ready & reader.rows.payload.last
+            m.d.sync += ended.eq(ended + last - (queue.o.valid & queue.o.ready))
+
+    def _psum(self, m: Module, engine: Any, depth: int) -> None:
+        """Reads of results."""
+        location = self.psum.payload.location
+        m.d.comb += [
+            engine.reads.valid.eq(self.psum.valid),
+            engine.reads.payload.offset.eq(location[:depth]),
+            engine.reads.payload.bank.eq(location[depth:]),
+            self.psum.ready.eq(engine.reads.ready),
+            engine.results.ready.eq(1),
+            self.psum_answer.valid.eq(engine.results.valid),
+            self.psum_answer.data.as_value().eq(engine.results.payload["values"].as_value()),
+        ]
+
+

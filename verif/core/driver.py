@@ -1,0 +1,106 @@
+"""A compiled core that runs programs: the same interface as the golden one."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from golden.core.core import Start
+from golden.core.report import Fault, Report, Wait
+from hdl.core.layouts import PROGRAMS
+from hdl.core.system import CoreSystem
+from spec.core import ENGINES, LINE_BYTES, CoreConfig
+from spec.isa import REASONS
+from verif.harness.model import Model
+from verif.harness.packing import pack, to_words
+
+Bytes = npt.NDArray[np.uint8]
+WORDS = LINE_BYTES // 4
+LIMIT = 2_000_000
+"""Cycles after which a program that has not ended is given up."""
+
+
+class RtlTarget:
+    """One compiled core and its HBM. ``model`` may be one that exists already."""
+
+    def __init__(self, config: CoreConfig, model: Model | None = None, **options: Any) -> None:
+        self.config = config
+        self.corrected = self.conflicts = 0
+        """Of the last run: words repaired since reset, cycles that SBUF's ports waited."""
+        self.model = Model(CoreSystem(config), no_inline=self.shared(config), **options) if model is None else model
+
+    @staticmethod
+    def shared(config: CoreConfig) -> list[str]:
+        """Modules of which there are many, compiled once."""
+        digests = {
+            "vector_lane": config.vector,
+            "scalar_lane": config.scalar,
+            "processing_element": config.tensor,
+            "sbuf_bank": config,
+            "reader": config,
+            "transfer_engine": config,
+        }
+        return [f"{name}_{owner.digest()}" for name, owner in digests.items()]
+
+    def write(self, address: int, data: Bytes) -> None:
+        """Bytes into HBM; a line that is not written whole is read first."""
+        first, last = address // LINE_BYTES, -(-(address + len(data)) // LINE_BYTES)
+        lines = np.zeros((last - first) * LINE_BYTES, np.uint8)
+        start = address - first * LINE_BYTES
+        if start:
+            lines[:LINE_BYTES] = self.read(first * LINE_BYTES, LINE_BYTES)
+        if (address + len(data)) % LINE_BYTES and last > first:
+            lines[-LINE_BYTES:] = self.read((last - 1) * LINE_BYTES, LINE_BYTES)
+        lines[start : start + len(data)] = data
+        items = np.zeros((last - first, WORDS + 2), np.uint32)
+        items[:, :WORDS] = lines.view(np.uint32).reshape(-1, WORDS)
+        items[:, WORDS] = np.arange(first, last)
+        items[:, WORDS + 1] = 1
+        if len(items):
+            self.model.run({"host": items}, limit=LIMIT)
+
+    def read(self, address: int, count: int) -> Bytes:
+        """Bytes from HBM."""
+        first, last = address // LINE_BYTES, -(-(address + count) // LINE_BYTES)
+        items = np.zeros((last - first, WORDS + 2), np.uint32)
+        items[:, WORDS] = np.arange(first, last)
+        run = self.model.run({"host": items}, expect={"lines": len(items)}, limit=LIMIT)
+        found = np.ascontiguousarray(run.outputs["lines"]).reshape(-1).view(np.uint8)
+        return found[address - first * LINE_BYTES :][:count].copy()
+
+    def run(self, starts: Mapping[str, Start], **settings: Any) -> Report:
+        """Run what lies in HBM."""
+        settings.setdefault("limit", LIMIT)
+        run = self.model.run({"start": self.start_word(starts)}, expect={"report": 1}, idle=settings["limit"], **settings)
+        if not len(run.stamps["report"]):
+            raise TimeoutError(f"the core has not reported after {run.cycles} cycles")
+        fields = run.fields("report")
+        self.corrected, self.conflicts = int(fields["corrected"][0]), int(fields["conflicts"][0])
+        return report_of(fields)
+
+    @staticmethod
+    def start_word(starts: Mapping[str, Start]) -> Any:
+        """The item of the start stream."""
+        programs = [dataclasses.asdict(starts.get(name, Start())) for name in ENGINES]
+        return to_words([pack(PROGRAMS, {"programs": programs, "alone": 1})], PROGRAMS.size)
+
+
+def report_of(fields: Any) -> Report:
+    """The report of a run from the fields of the stream's one item."""
+    report = Report(cycles=int(fields["cycles"][0]))
+    states = {name: {key: int(value[0]) for key, value in fields["engines"][index].items()}
+              for index, name in enumerate(ENGINES)}  # fmt: skip
+    for name, state in states.items():
+        report.busy[name], report.issued[name] = state["busy"], state["issued"]
+    reason = int(fields["fault"]["reason"][0])
+    if reason:
+        waits = tuple(
+            Wait(name, state["counter"], state["awaited"], state["target"], state["holds"])
+            for name, state in states.items()
+            if state["waiting"]
+        )
+        engine = ENGINES[int(fields["fault"]["engine"][0])]
+        report.fault = Fault(engine, int(fields["fault"]["counter"][0]), REASONS[reason], waits)
+    return report
