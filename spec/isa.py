@@ -201,7 +201,9 @@ def _operations() -> dict[str, Operation]:
         ("alu", "target = left operation right", ("operation", "target", "left", "right", "immediate", "value")),
         ("branch", "go to destination if left compares so with right", compared),
     )
-    found = [Operation(code, name, "control", every, text, uses) for code, (name, text, uses) in enumerate(control)]
+    # Code 0 is no instruction, so that empty memory is none.
+    numbered = enumerate(control, start=1)
+    found = [Operation(code, name, "control", every, text, uses) for code, (name, text, uses) in numbered]
     names = tuple(field.name for field in DMA)
     found.append(Operation(0x10, "dma", "dma", every, "put a transfer into a queue; it runs beside the engines", names))
     texts = ("fill the shadow weights", "psum (+)= stationary.T @ moving")

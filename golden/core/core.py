@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from golden.core.cost import Costs
+from golden.core.cost import CHECK, Costs
 from golden.core.dma import Transfer
 from golden.core.report import Fault, Report, Span, Wait
 from golden.core.units import Units, worst
@@ -50,6 +50,10 @@ class Sequencer:
         self.registers = np.zeros(registers, np.int32)
         self.halted = start.count == 0
         self.waiting: tuple[int, int] | None = None
+        self.word = 0
+        """When the next instruction is there."""
+        self.taken: list[int] = []
+        """When those since the last jump were finished: room for others to be fetched."""
 
 
 Deliver = Callable[[int, int, str, int, int], None]
@@ -108,8 +112,10 @@ class Run:
         self.free_engines = self.config.dma_engines
         self.turn = 0
         self.blocked: dict[int, list[tuple[Sequencer, Callable[[int], None]]]] = {}
-        for sequencer in self.sequencers.values():
-            self.at(self.costs.first, functools.partial(self.step, sequencer))
+        active = [sequencer for sequencer in self.sequencers.values() if not sequencer.halted]
+        for turn, sequencer in enumerate(active):
+            sequencer.word = self.costs.first_word(turn, len(active))
+            self.at(sequencer.word, functools.partial(self.step, sequencer))
 
     def finished(self) -> Report:
         """How it ended, when nothing is left to happen: who still waits then waits forever."""
@@ -117,7 +123,7 @@ class Run:
         if waiting and self.report.fault is None:
             waits = tuple(Wait(s.engine, s.counter, *(s.waiting or (0, 0)), self.holds(s)) for s in waiting)
             self.report.fault = Fault(waiting[0].engine, waiting[0].counter, "deadlock", waits)
-        self.report.cycles += self.costs.end
+        self.report.cycles += 1
         return self.report
 
     def holds(self, sequencer: Sequencer) -> int:
@@ -154,19 +160,25 @@ class Run:
             self.fail(s.engine, s.counter, "bad_semaphore", time)
             return
         if not values["wait"]:
-            self.issue(s, name, values, time)
+            self.at(time + 1, functools.partial(self.issue, s, name, values))
             return
-        time += self.costs.wait
-        if self.semaphores[values["wait_semaphore"]] >= values["wait_value"]:
-            self.issue(s, name, values, time)
+        self.at(time + 2, functools.partial(self.judge, s, name, values))
+
+    def judge(self, s: Sequencer, name: str, values: dict[str, int], time: int) -> None:
+        """The semaphore's value is heard: go on, or listen."""
+        if self.report.fault:
             return
-        s.waiting = (values["wait_semaphore"], values["wait_value"])
+        semaphore, value = values["wait_semaphore"], values["wait_value"]
+        if self.semaphores[semaphore] >= value:
+            self.at(time + 1, functools.partial(self.issue, s, name, values))
+            return
+        s.waiting = (semaphore, value)
 
         def wake(at: int) -> None:
             s.waiting = None
-            self.issue(s, name, values, at)
+            self.at(at + 1, functools.partial(self.issue, s, name, values))
 
-        self.blocked.setdefault(s.waiting[0], []).append((s, wake))
+        self.blocked.setdefault(semaphore, []).append((s, wake))
 
     def bad_semaphore(self, values: Mapping[str, int]) -> bool:
         """Whether a semaphore is named that does not exist, or an update that does not."""
@@ -179,40 +191,54 @@ class Run:
         return found
 
     def issue(self, s: Sequencer, name: str, values: dict[str, int], time: int) -> None:
-        """Execute an instruction whose wait is over."""
+        """Execute an instruction whose wait is over; ``time`` is that of its decoding."""
         if self.report.fault:
             return
-        self.report.issued[s.engine] += 1
         counter = s.counter
-        s.counter += 1
         if name in ("halt", "nop", "alu", "branch"):
+            self.finish(s, counter + 1, time + 1)
             self.control(s, name, values)
-            done = time + self.costs.control(name)
-            self.update("update", values, done)
+            self.update("update", values, time + 1)
+            self.at(time + 1, lambda _: None)
+            if s.counter != counter + 1:
+                s.word, s.taken = self.costs.jump(s.word, time + 1), []
             if not s.halted:
-                self.at(done + self.costs.jump if s.counter != counter + 1 else done, functools.partial(self.step, s))
+                self.at(max(time + 2, s.word), functools.partial(self.step, s))
             return
+        hand = time + CHECK
         if name == "dma":
             transfer = Transfer(self.config, values, s.registers.copy())
             found = transfer.faults()
             if found:
-                self.fail(s.engine, counter, worst(found), time)
+                self.at(hand, functools.partial(self.fail, s.engine, counter, worst(found)))
                 return
             self.queues[values["queue"]].append((transfer, s.engine, counter))
-            done = time + self.costs.trigger
-            self.update("update", values, done)
-            self.at(done, lambda at: self.dispatch(at))
-            self.at(done, functools.partial(self.step, s))
+            self.finish(s, counter + 1, hand + 1)
+            self.update("update", values, hand + 1)
+            self.at(hand + 1, self.dispatch)
+            self.at(max(hand + 2, s.word), functools.partial(self.step, s))
             return
         work = self.core.units.execute(name, values, s.registers)
-        times = self.costs.engine(s.engine, name, work, time)
+        if work.reason != "none" and work.instruction is None:
+            self.at(hand, functools.partial(self.fail, s.engine, counter, work.reason))
+            return
+        times = self.costs.engine(s.engine, name, work, hand)
         self.report.spans.append(Span(s.engine, name, times.start, times.done))
         self.report.busy[s.engine] += times.done - times.start
         if work.reason != "none":
             self.at(times.done, functools.partial(self.fail, s.engine, counter, work.reason))
         else:
-            self.update("update", values, times.read if values["update_at"] else times.done)
-        self.at(times.next, functools.partial(self.step, s))
+            self.update("update", values, times.read + 1 if values["update_at"] else times.done - self.costs.update)
+        self.at(times.done - self.costs.update, lambda _: None)
+        self.finish(s, counter + 1, times.start)
+        self.at(max(times.start + 1, s.word), functools.partial(self.step, s))
+
+    def finish(self, s: Sequencer, counter: int, time: int) -> None:
+        """An instruction leaves the sequencer; when the next one is there."""
+        self.report.issued[s.engine] += 1
+        s.counter = counter
+        s.taken.append(time)
+        s.word = self.costs.next_word(s.word, s.taken)
 
     def control(self, s: Sequencer, name: str, values: Mapping[str, int]) -> None:
         """Registers and program counter."""
@@ -262,7 +288,7 @@ class Run:
         kept = []
         for s, wake in self.blocked.pop(semaphore, []):
             if s.waiting and new >= s.waiting[1]:
-                wake(time + self.costs.wake)
+                wake(time)
             else:
                 kept.append((s, wake))
         if kept:
@@ -285,9 +311,9 @@ class Run:
             legal = transfer.run(self.core.memories)
             end = self.costs.transfer(transfer, time)
             self.report.spans.append(Span(f"dma {first}", "transfer", time, end))
-            self.at(end, functools.partial(self.finish, first, transfer, engine, counter, legal))
+            self.at(end, functools.partial(self.ended, first, transfer, engine, counter, legal))
 
-    def finish(self, queue: int, transfer: Transfer, engine: str, counter: int, legal: bool, time: int) -> None:
+    def ended(self, queue: int, transfer: Transfer, engine: str, counter: int, legal: bool, time: int) -> None:
         """A transfer ends."""
         self.free_engines += 1
         self.busy_queues.discard(queue)

@@ -1,6 +1,7 @@
-"""When things happen in a core, in cycles: the model of time of sequencers, engines, semaphores and DMA.
+"""When things happen in a core, in cycles: sequencers, engines, semaphores, DMA, HBM.
 
-Every constant is a number of pipeline registers of the hardware, named by where they are; nothing is fitted.
+Every constant counts registers or states of the hardware from one event to the next; nothing is fitted. What is left
+out: conflicts of SBUF banks and of ports, which delay the hardware by a few cycles here and there.
 """
 
 import dataclasses
@@ -10,64 +11,135 @@ from golden.core.units import Work
 from golden.scalar import activation
 from golden.vector import instructions as vector
 from spec.core import CoreConfig
+from spec.isa import DIMENSIONS
 
-CHECK = 5
-"""Cycles from an instruction of an engine to its hand-over: one for each dimension of its patterns, and one."""
+CHECK = DIMENSIONS + 1
+"""From decode to hand-over of an instruction that is checked."""
+SBUF_ROW = 4
+"""From the request of a row to the cycle in which an engine can take it: two of SBUF, one of the reader's queue, and one
+from the job to its first request."""
+PSUM_ROW = SBUF_ROW - 1
+ENGINE_START = 2
+"""From hand-over to the readers' jobs in an element unit: the instruction is held, the engine takes it."""
+CONSTANT = 2
+"""From a row of constants to the first row of operands in the engine."""
+CONSTANT_FIRST = 5
+"""The same where the reader of the constants reads the operand too."""
+ENDS = {"vector": 2, "scalar": 1}
+"""From the last row taken, plus the engine's latency, to its status."""
+STATUS = 2
+"""From an element unit's status to the change of a semaphore; the unit is free then too."""
+ELEMENT = 4
+"""From a line in the queue of a DMA engine to its element in the queue of results."""
+DMA_START = 3
+"""From the queue's head to the first request."""
+DMA_END = 3
+"""From the last element taken to the update."""
+INDEX = 5
+"""States of a DMA engine for each index, its read left out."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Times:
-    """Of one engine instruction: when it starts, has read and is complete, and when the sequencer goes on."""
+    """Of one engine instruction: hand-over, last operand read, complete (semaphores change), and engine free again."""
 
     start: int
     read: int
     done: int
-    next: int
 
 
 class Costs:
     """Times of one core; remembers when each engine is free."""
 
-    first = 4
-    end = 2
-    wait = 3
-    wake = 1
-    update = 2
-    jump = 20
-    trigger = 6
+    update = 1
+    """From an update to the change that everyone hears."""
 
     def __init__(self, config: CoreConfig) -> None:
         self.config = config
-        self.free = {"tensor": 0, "vector": 0, "scalar": 0}
+        self.free = {"vector": 0, "scalar": 0}
+        self.columns = {"load_stationary": -1, "matmul": -1}
+        """Cycle in which each port of the tensor engine takes its last column."""
+        self.swapped = -1
+        self.tensor_done = 0
 
-    def control(self, _name: str) -> int:
-        """Of an instruction that only the sequencer executes."""
-        return 2
+    def first_word(self, turn: int, active: int) -> int:
+        """When the first instruction of the sequencer that is ``turn`` of ``active`` is there: two lines, in turns."""
+        return 2 + turn + active + self.config.hbm_latency
 
-    def engine(self, engine: str, name: str, work: Work, time: int) -> Times:
-        """Of an instruction of a compute engine that may be issued at ``time``."""
-        start = max(time + CHECK, self.free[engine])
-        rows = max((count for _, count in work.reads), default=0)
+    def next_word(self, word: int, taken: list[int]) -> int:
+        """When the instruction after ``taken`` is there: two lines behind the one before, if there was room for it."""
+        number, depth = len(taken), self.config.fetch_depth
+        room = taken[number - depth] + self.config.hbm_latency + 3 if number >= depth else 0
+        return max(word + 2, room)
+
+    def jump(self, word: int, time: int) -> int:
+        """When the instruction at the end of a jump is there: what was asked for comes first."""
+        drained = max(time + 1, word + 2 * (self.config.fetch_depth - 1) - 1)
+        return drained + self.config.hbm_latency + 3
+
+    def engine(self, engine: str, name: str, work: Work, hand: int) -> Times:
+        """Of an instruction of a compute engine that is checked at ``hand``."""
         if engine == "tensor":
-            length = -(-rows // self.config.tensor.load_columns) if name == "load_stationary" else rows
-            self.free[engine] = start + (0 if name == "load_stationary" else length)
-            done = start + length + self.config.tensor.latency
-            return Times(start, start + length, done, start)
-        entry = work.instruction
-        sbuf = sum(count for memory, count in work.reads if memory == "sbuf")
-        length = max(sbuf, rows, 1)
+            return self._tensor(name, work, hand)
+        hand = max(hand, self.free[engine])
+        job = hand + ENGINE_START
         if work.reason != "none":
-            length, latency = 1, 8
-        elif engine == "vector":
-            length = max(length, vector.interval(self.config.vector, entry) * rows)
-            latency = self.config.vector.latency + 6
-        else:
-            assert isinstance(entry, activation.Instruction)
-            latency = self.config.scalar.latency + 6
-        done = start + length + latency + work.constants
+            done = job + 4 + STATUS + self._latency(engine)
+            self.free[engine] = done
+            return Times(hand, done, done)
+        entry = work.instruction
+        first = job + (SBUF_ROW if any(memory == "sbuf" for memory, _ in work.reads) else PSUM_ROW)
+        if not work.reads:
+            first = job
+        if work.constants:
+            reads_both = len(work.reads) == 2 or engine == "scalar"
+            row = job + SBUF_ROW + work.constants - 1
+            first = row + CONSTANT_FIRST if reads_both and work.reads else max(first, row + CONSTANT)
+        rows = max((count for _, count in work.reads), default=work.writes)
+        ported = sum(count for memory, count in work.reads if memory == "sbuf")
+        pace = vector.interval(self.config.vector, entry) if engine == "vector" else 1
+        issued = vector.issues(entry)[0] if engine == "vector" else activation.rows_of(entry)
+        last = first + max(ported, rows * pace, issued * pace, 1) - 1
+        done = last + self._latency(engine) + ENDS[engine] + STATUS
         self.free[engine] = done
-        return Times(start, start + length, done, start)
+        return Times(hand, last, done)
+
+    def _latency(self, engine: str) -> int:
+        return self.config.vector.latency if engine == "vector" else self.config.scalar.latency
+
+    def _tensor(self, name: str, work: Work, hand: int) -> Times:
+        """A reader fetches ahead while the engine takes the columns before."""
+        config = self.config.tensor
+        rows = max((count for _, count in work.reads), default=1)
+        other = self.columns["matmul" if name == "load_stationary" else "load_stationary"]
+        first = max(hand + SBUF_ROW, self.columns[name] + 1)
+        if name == "load_stationary":
+            first = max(first, self.swapped + 1)
+            last = first + rows - 1
+            done = last + 1
+        else:
+            first = max(first, other + 1)
+            if other > self.swapped:
+                self.swapped = first
+            last = first + rows - 1
+            done = last + config.latency
+        self.columns[name] = last
+        self.tensor_done = max(done, self.tensor_done + 1)
+        return Times(max(hand, first - SBUF_ROW), last, self.tensor_done + self.update)
 
     def transfer(self, transfer: Transfer, time: int) -> int:
-        """End of a transfer that starts at ``time``."""
-        return time + transfer.count + self.config.hbm_latency + 12
+        """When the update of a transfer that an engine takes at ``time`` is taken."""
+        config, values = self.config, transfer.values
+        latency = (config.hbm_latency, 2, 1)
+        source, target = latency[values["source_space"]], latency[values["target_space"]]
+        if values["accumulate"]:
+            # Old value, then the term, then the sum: one element at a time.
+            element = target + 1 + source + 1 + ELEMENT + 2
+            block = element * transfer.count + DMA_END - 1
+        else:
+            block = source + 1 + ELEMENT + transfer.count - 1 + DMA_END
+        if transfer.indexed:
+            count = transfer.nums[3]
+            fill = block if values["accumulate"] else block + (count - 1) * (source + 1 + ELEMENT - 1 + DMA_END)
+            return time + DMA_START + fill + count * (INDEX + config.hbm_latency) - 2
+        return time + DMA_START + block

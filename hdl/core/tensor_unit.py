@@ -30,6 +30,8 @@ from spec.tensor import Operation
 READ = MOMENTS.index("read")
 DEPTH = 32
 """Instructions under way."""
+AHEAD = 4
+"""Instructions whose operands are fetched before the engine can take them: so it never waits for the first column."""
 RECORD = data.StructLayout({"counter": COUNTER_BITS, "update": UPDATE, "at": 1})
 
 
@@ -78,27 +80,33 @@ class TensorUnit(Block):
                 reader.sbuf.ready.eq(outside.ready),
                 reader.sbuf_answer.eq(back),
             ]
+        ahead = Fifo(FifoConfig(width=engine.requests.payload.shape().size, depth=AHEAD))
+        m.submodules.ahead = place(ahead, platform)
         word = self.issue.payload.word
         matmul = Signal()
         m.d.comb += matmul.eq(word.opcode != TENSOR_BASE)
         mine = [~matmul, matmul]
         room = queues[0].i.ready & Mux(matmul, queues[2].i.ready, queues[1].i.ready)
         free = Mux(matmul, readers[1].jobs.ready, readers[0].jobs.ready)
-        request = engine.requests
+        request = Signal(engine.requests.payload.shape())
         depth = (config.tensor.bank_depth - 1).bit_length()
         moved = Signal()
         size, fill = tensor_size(m, word.format)
         record = Signal(RECORD)
         drive_update(m, record.update, word)
         m.d.comb += [
-            request.valid.eq(self.issue.valid & room & free),
-            request.payload.operation.eq(Mux(matmul, Operation.MATMUL, Operation.LOAD_STATIONARY)),
-            request.payload.format.eq(word.format),
-            request.payload.columns.eq(word.columns),
-            request.payload.offset.eq(word.location[:depth]),
-            request.payload.bank.eq(word.location[depth:]),
-            request.payload.accumulate.eq(word.accumulate),
-            moved.eq(request.valid & request.ready),
+            request.operation.eq(Mux(matmul, Operation.MATMUL, Operation.LOAD_STATIONARY)),
+            request.format.eq(word.format),
+            request.columns.eq(word.columns),
+            request.offset.eq(Mux(matmul, word.location[:depth], 0)),
+            request.bank.eq(word.location[depth:]),
+            request.accumulate.eq(word.accumulate),
+            moved.eq(self.issue.valid & room & free & ahead.i.ready),
+            ahead.i.valid.eq(moved),
+            ahead.i.payload.eq(request.as_value()),
+            engine.requests.valid.eq(ahead.o.valid),
+            engine.requests.payload.as_value().eq(ahead.o.payload),
+            ahead.o.ready.eq(engine.requests.ready),
             self.issue.ready.eq(moved),
             record.counter.eq(self.issue.payload.counter),
             record.at.eq(word.update_at),
