@@ -15,20 +15,29 @@ import numpy.typing as npt
 from golden.numerics import codes
 from golden.numerics.cast import encode
 from golden.numerics.random import Xorshift32
+from golden.vector.movement import stream_shuffle, transpose
 from golden.vector.operations import apply, reciprocal
+from golden.vector.quantize import quantize_mx, rows_of_blocks
 from golden.vector.search import find_index8, match_replace8, max8
-from spec.formats import INTS
+from golden.vector.statistics import bn_aggr, bn_stats
+from spec.formats import FLOATS, INTS
 from spec.vector import (
     COMPARISONS,
-    KEEP,
     LENGTH_MAX,
+    MX_ELEMENTS,
+    MX_ROWS,
     NEGATIVE_LIMIT,
     OPCODES,
     OPERATIONS,
-    QUADRANT,
+    PACKABLE,
+    PACKED_BITS,
     SEARCH_SLOTS,
     SEARCHES,
+    STATS_MAX,
+    STATS_ROWS,
+    TRIPLE,
     VectorConfig,
+    steps_behind,
 )
 
 Codes = codes.Codes
@@ -68,6 +77,12 @@ class Instruction:
     saturate: bool = False
     stochastic: bool = False
     start: int = 0
+    packed: int = 0
+
+    @property
+    def ways(self) -> int:
+        """Elements of a lane in one row."""
+        return 1 << self.packed
 
     @property
     def size(self) -> int:
@@ -82,6 +97,8 @@ class Instruction:
 
 
 OPERATION_USERS = ("tensor_tensor", "tensor_scalar", "scalar_tensor_tensor", "tensor_tensor_scan", "tensor_reduce")
+LAST_OPERATION = {"tensor_tensor": "op0", "tensor_scalar": "op1", "scalar_tensor_tensor": "op1"}
+"""Where an operation that is legal as the last one only may stand; also as ``op0`` before ``bypass``."""
 
 
 def error_of(config: VectorConfig, entry: Instruction) -> str:
@@ -94,13 +111,31 @@ def error_of(config: VectorConfig, entry: Instruction) -> str:
     formats += [entry.right_format] if entry.opcode in TWO_OPERANDS else []
     if any(name not in config.formats for name in formats):
         return "bad_input_format"
-    if entry.opcode != "set_seed" and entry.output_format not in config.formats:
+    legal = config.formats
+    if entry.opcode == "quantize_mx":
+        legal = tuple(name for name in config.formats if name in MX_ELEMENTS)
+    if entry.opcode != "set_seed" and entry.output_format not in legal:
         return "bad_output_format"
-    if not 0 < entry.length <= LENGTH_MAX:
+    if not _length_fits(config, entry):
         return "bad_length"
     if entry.opcode == "tensor_reduce" and not 0 < entry.size <= entry.length:
         return "bad_group"
-    return "done"
+    return "done" if entry.packed == 0 or _packing_fits(config, entry) else "bad_packing"
+
+
+def _length_fits(config: VectorConfig, entry: Instruction) -> bool:
+    most = {"bn_stats": STATS_MAX}.get(entry.opcode, LENGTH_MAX)
+    whole = {"bn_aggr": TRIPLE, "quantize_mx": MX_ROWS, "nc_transpose": config.block}.get(entry.opcode, 1)
+    return 0 < entry.length <= most and entry.length % whole == 0
+
+
+def _packing_fits(config: VectorConfig, entry: Instruction) -> bool:
+    formats = {entry.left_format, entry.output_format}
+    formats |= {entry.right_format} if entry.opcode in TWO_OPERANDS else set()
+    narrow = all(codes.storage_bits(codes.element_named(name)) == PACKED_BITS for name in formats)
+    slow = entry.opcode in OPERATION_USERS and any(OPERATIONS[name].last for name in (entry.op0, entry.op1))
+    fits = entry.ways <= min(config.ways, PACKABLE.get(entry.opcode, 1)) and entry.length % entry.ways == 0
+    return narrow and fits and not slow and not entry.stochastic
 
 
 def _operations_fit(entry: Instruction) -> bool:
@@ -113,6 +148,11 @@ def _operations_fit(entry: Instruction) -> bool:
         return False
     kinds = {OPERATIONS[name].raw for name in (entry.op0, entry.op1) if name != "bypass"}
     if len(kinds) > 1:
+        return False
+    alone = entry.op1 == "bypass" and not entry.reverse1 and entry.opcode in LAST_OPERATION
+    if OPERATIONS[entry.op0].last and not alone:
+        return False
+    if OPERATIONS[entry.op1].last and LAST_OPERATION.get(entry.opcode) != "op1":
         return False
     return entry.opcode != "tensor_reduce" or OPERATIONS[entry.op1].reduces
 
@@ -144,7 +184,10 @@ class VectorEngine:
     def execute(
         self, entry: Instruction, left: Codes | None = None, right: Codes | None = None
     ) -> tuple[Any, Any, str]:
-        """``(results [rows, lanes], written [rows, lanes], status)``."""
+        """``(results [rows, lanes], written [rows, lanes], status)``.
+
+        Rows of a packed instruction are words of its elements, those of ``left`` below those of ``right``.
+        """
         status = error_of(self.config, entry)
         nothing = np.empty((0, self.config.lanes), np.uint32)
         if status != "done" or entry.opcode == "set_seed":
@@ -152,12 +195,16 @@ class VectorEngine:
                 seeds = np.broadcast_to(np.asarray(entry.c0, np.uint32), self.config.lanes)
                 self.random = Xorshift32(np.where(seeds == 0, np.uint32(1), seeds))
             return nothing, nothing.astype(bool), status
+        if entry.packed:
+            left, right = _unpack(entry, left, right)
         result, written, raw = getattr(self, f"_{entry.opcode}", self._operations)(entry, left, right)
-        words = self._words(entry, result, raw)
+        words = _pack(entry, self._words(entry, result, raw))
         return words, np.broadcast_to(written, words.shape), status
 
     def _words(self, entry: Instruction, result: Any, raw: bool) -> U32:
         """Results as codes of the output format."""
+        if entry.opcode == "quantize_mx":
+            return result
         width = codes.storage_bits(codes.element_named(entry.output_format))
         if raw:
             return result & np.uint32((1 << width) - 1)
@@ -261,11 +308,24 @@ class VectorEngine:
 
     def _nc_stream_shuffle(self, entry: Instruction, left: Any, _right: Any) -> tuple[Any, Any, bool]:
         result, _, raw = self._tensor_copy(entry, left, None)
-        mask = np.broadcast_to(np.asarray(entry.c0, np.uint32), self.config.lanes)
-        lanes = np.arange(self.config.lanes)
-        sources = lanes // QUADRANT * QUADRANT + mask % QUADRANT
-        moved = np.where(sources < self.config.lanes, result[:, np.minimum(sources, self.config.lanes - 1)], 0)
-        return moved.astype(result.dtype), mask != KEEP, raw
+        moved, written = stream_shuffle(result, np.broadcast_to(np.asarray(entry.c0, np.uint32), self.config.lanes))
+        return moved, written, raw
+
+    def _nc_transpose(self, entry: Instruction, left: Any, _right: Any) -> tuple[Any, Any, bool]:
+        return self._tensor_copy(entry, transpose(left, self.config.block), None)
+
+    def _bn_stats(self, entry: Instruction, left: Any, _right: Any) -> tuple[Any, Any, bool]:
+        return bn_stats(numbers(entry.left_format, left)), True, False
+
+    def _bn_aggr(self, entry: Instruction, left: Any, _right: Any) -> tuple[Any, Any, bool]:
+        return bn_aggr(numbers(entry.left_format, left)), True, False
+
+    def _quantize_mx(self, entry: Instruction, left: Any, _right: Any) -> tuple[Any, Any, bool]:
+        lanes = self.config.scale_lanes
+        found, scales = quantize_mx(numbers(entry.left_format, left), entry.output_format, lanes)
+        rows = rows_of_blocks(found, scales, FLOATS[entry.output_format].width, lanes)
+        first = np.arange(self.config.lanes) % lanes == 0
+        return rows, (np.arange(len(rows))[:, None] % 2 == 1) | first, True
 
     def _read_accumulator(self, _entry: Instruction, _left: Any, _right: Any) -> tuple[Any, Any, bool]:
         return self.accumulators[None], True, False
@@ -275,23 +335,58 @@ def _ordered(name: str, a: Any, b: Any, reverse: bool) -> Any:
     return apply(name, b, a) if reverse else apply(name, a, b)
 
 
+def _unpack(entry: Instruction, left: Any, right: Any) -> tuple[Any, Any]:
+    """Elements ``[length, lanes]`` of rows of words."""
+
+    def elements(rows: Any, count: int) -> Any:
+        parts = [rows.astype(np.uint64) >> np.uint64(PACKED_BITS * index) & np.uint64(0xFFFF) for index in range(count)]
+        return np.stack(parts, axis=1).reshape(-1, rows.shape[1]).astype(np.uint32)
+
+    if entry.opcode in TWO_OPERANDS:
+        return elements(left, entry.ways), elements(right, entry.ways)
+    if entry.ways == 2:
+        return elements(left, 2), None
+    return elements(left.astype(np.uint64) | right.astype(np.uint64) << np.uint64(32), 4), None
+
+
+def _pack(entry: Instruction, words: Any) -> Any:
+    """Rows of words of the elements of a packed instruction; others as they are."""
+    if not entry.packed:
+        return words
+    parts = words.reshape(-1, entry.ways, words.shape[1]).astype(np.uint64)
+    packed = sum(parts[:, index] << np.uint64(PACKED_BITS * index) for index in range(entry.ways))
+    return packed if entry.ways * PACKED_BITS > 32 else np.asarray(packed).astype(np.uint32)
+
+
 def takes(entry: Instruction) -> int:
     """Rows of ``left`` the instruction takes, if it takes any; of others, the results it makes."""
     if entry.opcode in ("read_accumulator", "set_seed"):
         return 1
-    return entry.length + (SEARCH_SLOTS if entry.opcode in SEARCHES[1:] else 0)
+    return entry.length // entry.ways + (SEARCH_SLOTS if entry.opcode in SEARCHES[1:] else 0)
 
 
-def issues(entry: Instruction) -> tuple[int, list[int]]:
+def takes_right(entry: Instruction) -> int:
+    """Rows of ``right`` a legal instruction takes."""
+    return entry.length // entry.ways if entry.opcode in TWO_OPERANDS or entry.ways == 4 else 0
+
+
+def issues(config: VectorConfig, entry: Instruction) -> tuple[int, list[int]]:
     """How many rows it issues, and which of them give a result."""
-    count = takes(entry)
+    taken = takes(entry)
+    count = taken + steps_behind(config, entry.opcode)
     if entry.opcode == "set_seed":
         return count, []
     if entry.opcode == "tensor_reduce":
         return count, [index for index in range(count) if (index + 1) % entry.size == 0 or index == count - 1]
-    if entry.opcode in SEARCHES[:2]:
-        return count + SEARCH_SLOTS, list(range(count, count + SEARCH_SLOTS))
-    return count, list(range(count - entry.length if entry.opcode in SEARCHES else 0, count))
+    if entry.opcode == "bn_stats":
+        return count, [taken + step for step in STATS_ROWS]
+    if entry.opcode == "bn_aggr":
+        return count, [count - 2, count - 1]
+    if entry.opcode == "quantize_mx":
+        return count, [index for index in range(MX_ROWS, count) if index % MX_ROWS in (0, MX_ROWS - 1)]
+    if entry.opcode in (*SEARCHES[:2], "nc_transpose"):
+        return count, list(range(count - (entry.length if entry.opcode == "nc_transpose" else SEARCH_SLOTS), count))
+    return count, list(range(SEARCH_SLOTS if entry.opcode in SEARCHES else 0, count))
 
 
 def interval(config: VectorConfig, entry: Instruction) -> int:
@@ -316,7 +411,7 @@ def cycles(config: VectorConfig, program: Sequence[Instruction]) -> tuple[list[i
         done = error_of(config, entry) == "done"
         start = max(taken + 1 + (len(constants_of(entry)) if done else 0), issued)
         step = interval(config, entry) if done else 1
-        count, emitting = issues(entry) if done else (1, [])
+        count, emitting = issues(config, entry) if done else (1, [])
         rows += [start + 1 + index * step + config.latency for index in emitting]
         issued = start + 1 + (count - 1) * step
         taken = max(taken + 1, start)

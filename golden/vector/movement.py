@@ -1,6 +1,5 @@
 """Moving elements between lanes, within quadrants of 32; bits are moved, never interpreted."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,20 +8,21 @@ import numpy.typing as npt
 from spec.vector import KEEP, QUADRANT
 
 
-def stream_shuffle(rows: npt.NDArray[Any], mask: Sequence[int]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    """Lane ``i`` of each quadrant takes lane ``mask[i]`` of its quadrant: ``(rows, lanes written)``."""
-    if len(mask) != QUADRANT or any(not (0 <= source < QUADRANT or source == KEEP) for source in mask):
-        raise ValueError(f"stream_shuffle.mask = {list(mask)}: legal is 32 numbers, each 0 to 31 or 255")
+def stream_shuffle(
+    rows: npt.NDArray[Any], sources: npt.NDArray[np.uint32]
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    """``(rows, lanes written)``: lane ``i`` takes the lane of its quadrant that ``sources[i]`` names.
+
+    The low bits count, 255 keeps the destination; a lane beyond the last gives 0.
+    """
     lanes = np.arange(rows.shape[1])
-    chosen = np.array(mask)[lanes % QUADRANT]
-    sources = np.where(chosen == KEEP, lanes, lanes // QUADRANT * QUADRANT + chosen)
-    return rows[:, sources], np.broadcast_to(chosen != KEEP, rows.shape)
+    named = lanes // QUADRANT * QUADRANT + sources % QUADRANT
+    moved = np.where(named < len(lanes), rows[:, np.minimum(named, len(lanes) - 1)], 0)
+    return moved.astype(rows.dtype), sources != KEEP
 
 
-def transpose(rows: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Each block of 32 rows x 32 lanes is transposed in place."""
+def transpose(rows: npt.NDArray[Any], block: int) -> npt.NDArray[Any]:
+    """Each block of ``block`` rows x ``block`` lanes is transposed in place."""
     count, lanes = rows.shape
-    if count % QUADRANT or lanes % QUADRANT:
-        raise ValueError(f"transpose of {count} rows x {lanes} lanes: legal is multiples of {QUADRANT}")
-    blocks = rows.reshape(count // QUADRANT, QUADRANT, lanes // QUADRANT, QUADRANT)
+    blocks = rows.reshape(count // block, block, lanes // block, block)
     return np.ascontiguousarray(blocks.transpose(0, 3, 2, 1)).reshape(count, lanes)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from golden.numerics.arithmetic import CANONICAL_NAN, add, canonical, multiply
+from golden.vector.power import power, rsqrt
 from spec.parameters import lookup
 
 F32 = npt.NDArray[np.float32]
@@ -62,6 +63,8 @@ ARITHMETIC: dict[str, Callable[[F32, F32], F32]] = {
     "relu": _relu,
     "abs_max": lambda a, b: _max(np.abs(a), np.abs(b)),
     "abs_min": lambda a, b: _min(np.abs(a), np.abs(b)),
+    "power": power,
+    "rsqrt": lambda a, b: rsqrt(a),
 }
 
 RAW: dict[str, Callable[[U32, U32], U32]] = {

@@ -7,9 +7,9 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, Signature
 
 from hdl.block import Block, place
-from hdl.fifo import Fifo
 from hdl.scalar.control import Control
 from hdl.scalar.delay import delay
+from hdl.scalar.delivery import Delivery, deliver
 from hdl.scalar.lane import ScalarLane
 from hdl.scalar.layouts import Instruction, Status
 from hdl.scalar.parameters import drive_lane_controls
@@ -72,31 +72,14 @@ class ScalarEngine(Block):
             ]
             results.append(lane)
         drive_lane_controls(m, config, control.token, results)
-        self._deliver(m, platform, control, token, Cat(lane.result for lane in results))
+        delivery = Delivery(FifoConfig(width=32 * config.lanes, depth=config.latency + 1))
+        m.submodules.delivery = place(delivery, platform)
+        m.d.comb += [
+            delivery.valid.eq(token.row | token.last),
+            delivery.row.eq(Cat(lane.result for lane in results)),
+            delivery.has_row.eq(token.row),
+            delivery.last.eq(token.last),
+            delivery.code.eq(token.code),
+        ]
+        deliver(m, self, delivery, control)
         return m
-
-    def _deliver(self, m: Module, platform: Any, control: Control, token: Any, row: Any) -> None:
-        """The output queue, whose free places are the control's credit, and the status queue behind it."""
-        config = self.config
-        rows = Fifo(FifoConfig(width=len(row) + 5, depth=config.latency + 1))
-        codes = Fifo(FifoConfig(width=3, depth=2))
-        m.submodules.rows = place(rows, platform)
-        m.submodules.codes = place(codes, platform)
-        m.d.comb += [
-            rows.i.valid.eq(token.row | token.last),
-            rows.i.payload.eq(Cat(row, token.row, token.last, token.code)),
-        ]
-        payload = rows.o.payload
-        has_row, last, code = payload[-5], payload[-4], payload[-3:]
-        free = ~last | codes.i.ready
-        m.d.comb += [
-            self.results.payload.as_value().eq(payload[: len(row)]),
-            self.results.valid.eq(rows.o.valid & has_row & free),
-            rows.o.ready.eq(free & (~has_row | self.results.ready)),
-            codes.i.valid.eq(rows.o.valid & last & (~has_row | self.results.ready)),
-            codes.i.payload.eq(code),
-            control.returned.eq(rows.o.valid & rows.o.ready),
-            self.status.valid.eq(codes.o.valid),
-            self.status.payload.code.eq(codes.o.payload),
-            codes.o.ready.eq(self.status.ready),
-        ]

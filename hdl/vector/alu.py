@@ -21,10 +21,11 @@ SIGN = 1 << 31
 class Alu(Block):
     """``result`` is ``operation`` of ``a`` and ``b`` of ``config.operation_stages`` cycles ago; free-running.
 
-    Operands and result are 32 bits: fp32 for arithmetic operations, words for raw ones.
+    Operands and result are 32 bits: fp32 for arithmetic operations, words for raw ones. ``power`` and ``rsqrt`` are not
+    here, they have a block of their own.
     """
 
-    operation: In(5)
+    operation: In(6)
     a: In(32)
     b: In(32)
     result: Out(32)

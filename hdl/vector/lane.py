@@ -11,6 +11,9 @@ from hdl.scalar.delay import delay
 from hdl.vector.alu import Alu
 from hdl.vector.layouts import (
     ACCUMULATOR,
+    BY_COUNT,
+    BY_INDEX,
+    BY_INPUT,
     CHOICE,
     CONSTANT,
     FROM_CONSTANT,
@@ -22,18 +25,30 @@ from hdl.vector.layouts import (
     INDEX,
     LEFT,
     LEFT_WORD,
+    POWER,
+    POWER_C0,
+    POWER_C1,
+    POWER_RIGHT,
     RANDOM,
     RANGE,
     RECIPROCAL,
+    SCALE,
+    SCALED,
     SEARCH,
+    STATISTICS,
     VALUE,
     Finish,
     First,
     Second,
+    Third,
 )
+from hdl.vector.operand import Operand, storage_bits
+from hdl.vector.power import Power
+from hdl.vector.quantize import MAGNITUDE_BITS, LaneQuantizer, word_of
 from hdl.vector.reciprocal import Reciprocal
 from hdl.vector.search import Search8
-from spec.formats import FLOATS, FP32, INTS, FloatFormat
+from hdl.vector.statistics import LaneStatistics
+from spec.formats import FP32
 from spec.numerics import STOCHASTIC_BITS, CastConfig, CompareConfig
 from spec.vector import KEEP, NEGATIVE_LIMIT, RECIPROCAL_CYCLES, VectorConfig
 
@@ -43,10 +58,12 @@ MINUS_INFINITY = 0xFF800000
 class VectorLane(Block):
     """``left`` and ``right`` in, ``result`` and ``written`` ``config.latency - 1`` cycles later; free-running.
 
-    ``left_format``, ``right_format``, ``raw`` (left, right), ``c0`` and ``c1`` belong to the operands; ``first``,
-    ``second`` and ``finish`` come 1, ``1 + operation_stages`` and ``1 + compute_latency`` cycles later. ``arrived`` is
-    set when a token leaves the second operation. ``number`` is the lane's position, which makes its random numbers its
-    own. Accumulator and generator have a reset.
+    ``left_format``, ``right_format`` and ``raw`` (left, right) belong to the operands, ``c0`` and ``c1`` to the two
+    operations; ``first``, ``second``, ``third`` and ``finish`` come 1, ``1 + operation_stages``,
+    ``1 + 2 * operation_stages`` and ``1 + compute_latency`` cycles later. ``arrived`` is set when a token leaves the
+    second operation. ``number`` is the lane's position, which makes its random numbers its own; ``leads`` marks the
+    first lane of a scale. ``magnitude`` and ``largest``: see :class:`LaneQuantizer`. Accumulator and generator have a
+    reset.
     """
 
     left: In(32)
@@ -57,8 +74,12 @@ class VectorLane(Block):
     c0: In(32)
     c1: In(32)
     number: In(32)
+    leads: In(1)
+    largest: In(MAGNITUDE_BITS)
+    magnitude: Out(MAGNITUDE_BITS)
     first: In(First)
     second: In(Second)
+    third: In(Third)
     arrived: In(1)
     finish: In(Finish)
     result: Out(32)
@@ -72,37 +93,22 @@ class VectorLane(Block):
     def elaborate(self, platform: Any) -> Module:
         """The stages in order; delays keep what a later stage needs."""
         m = Module()
-        x = self._operand(m, platform, "left", self.left, self.left_format, self.raw[0])
-        y = self._operand(m, platform, "right", self.right, self.right_format, self.raw[1])
-        c0 = delay(m, self.c0, 1, "c0")
-        first, last = self._operate(m, platform, x, y, c0)
-        self._deliver(m, platform, x, y, c0, first, last)
+        sides = (("left", self.left, self.left_format), ("right", self.right, self.right_format))
+        operands = []
+        for number, (name, code, format_) in enumerate(sides):
+            operand = Operand(self.config)
+            m.submodules[name] = place(operand, platform)
+            m.d.comb += [operand.code.eq(code), operand.format.eq(format_), operand.raw.eq(self.raw[number])]
+            operands.append(operand.operand)
+        x, y = operands
+        first, last = self._operate(m, platform, x, y)
+        power = self._power(m, platform, y, last)
+        self._deliver(m, platform, x, y, first, last, power)
         return m
 
-    def _operand(self, m: Module, platform: Any, name: str, code: Any, format_: Any, raw: Any) -> Signal:
-        """Cast to fp32, or the 32-bit word of a raw operation, a cycle later."""
-        formats = self.config.formats
-        cast = Cast(CastConfig(sources=formats, targets=("fp32",)))
-        m.submodules[f"cast_{name}"] = place(cast, platform)
-        m.d.comb += [cast.code.eq(code), cast.saturate.eq(0), cast.stochastic.eq(0), cast.random.eq(0)]
-        if len(formats) > 1:
-            m.d.comb += cast.source.eq(format_)
-        word = Signal(32, name=f"{name}_word")
-        with m.Switch(format_):
-            for index, text in enumerate(formats):
-                with m.Case(index):
-                    entry = FLOATS[text] if text in FLOATS else INTS[text]
-                    width = entry.storage if isinstance(entry, FloatFormat) else entry.width
-                    signed = not isinstance(entry, FloatFormat) and entry.signed
-                    m.d.comb += word.eq(code[:width].as_signed() if signed else code[:width])
-        late = delay(m, Cat(word, raw), 1, f"{name}_late")
-        operand = Signal(32, name=f"{name}_operand")
-        m.d.comb += operand.eq(Mux(late[-1], late[:-1], cast.result))
-        return operand
-
-    def _operate(self, m: Module, platform: Any, x: Any, y: Any, c0: Any) -> tuple[Any, Any]:
+    def _operate(self, m: Module, platform: Any, x: Any, y: Any) -> tuple[Any, Any]:
         """Results of the first and of the second operation."""
-        stages = self.config.operation_stages
+        stages, c0, c1 = self.config.operation_stages, self.c0, self.c1
         one, two = Alu(self.config), Alu(self.config)
         m.submodules.operation_0 = place(one, platform)
         m.submodules.operation_1 = place(two, platform)
@@ -125,7 +131,6 @@ class VectorLane(Block):
             one.b.eq(Mux(self.first.reverse, a, b)),
         ]
 
-        c1 = delay(m, self.c1, 1 + stages, "c1")
         a, b = Signal(32, name="a_1"), Signal(32, name="b_1")
         with m.Switch(self.second.a):
             for code, value in ((FROM_FIRST, one.result), (FROM_INDEX, self.second.index), (FROM_RESULT, last)):
@@ -142,17 +147,43 @@ class VectorLane(Block):
         ]
         return one.result, two.result
 
-    def _deliver(self, m: Module, platform: Any, x: Any, y: Any, c0: Any, first: Any, second: Any) -> None:
+    def _power(self, m: Module, platform: Any, y: Any, value: Any) -> Any:
+        """What stands behind the second operation."""
+        stages = self.config.operation_stages
+        power = Power(self.config)
+        m.submodules.power = place(power, platform)
+        late = delay(m, y, 2 * stages, "y_late")
+        constants = [delay(m, self.c0, 2 * stages, "c0_late"), delay(m, self.c1, stages, "c1_late")]
+        b = Signal(32, name="power_b")
+        with m.Switch(self.third.b):
+            for code, source in ((POWER_C0, constants[0]), (POWER_C1, constants[1]), (POWER_RIGHT, late)):
+                with m.Case(code):
+                    m.d.comb += b.eq(source)
+        m.d.comb += [
+            power.root.eq(self.third.root),
+            power.a.as_value().eq(Mux(self.third.reverse, b, value)),
+            power.b.as_value().eq(Mux(self.third.reverse, value, b)),
+        ]
+        return power.result.as_value()
+
+    def _deliver(self, m: Module, platform: Any, x: Any, y: Any, first: Any, second: Any, power: Any) -> None:
         """Select, accumulate, cast."""
         config, finish = self.config, self.finish
         cycles, stages = config.compute_latency, config.operation_stages
+        statistics, quantizer = LaneStatistics(config), LaneQuantizer(config)
+        m.submodules.statistics = place(statistics, platform)
+        m.submodules.quantizer = place(quantizer, platform)
         divider = Reciprocal(config)
         m.submodules.reciprocal = place(divider, platform)
-        m.d.comb += divider.a.as_value().eq(x)
-        quotient = delay(m, divider.result, cycles - RECIPROCAL_CYCLES, "quotient")
+        with m.Switch(self.first.divide):
+            divisors = ((BY_INPUT, x), (BY_INDEX, self.first.index), (BY_COUNT, statistics.count.as_value()))
+            for code, divisor in divisors:
+                with m.Case(code):
+                    m.d.comb += divider.a.as_value().eq(divisor)
+        quotient = delay(m, divider.result.as_value(), cycles - RECIPROCAL_CYCLES, "quotient")
         first_true = delay(m, first[:-1].any(), cycles - stages, "first_true")
         value = delay(m, second, cycles - 2 * stages, "value")
-        left, else_ = delay(m, x, cycles, "left_late"), delay(m, c0, cycles, "else")
+        left, else_ = delay(m, x, cycles, "left_late"), delay(m, self.c0, cycles, "else")
         chosen = Signal()
         true = delay(m, y[:-1].any(), cycles, "true")
         m.d.comb += chosen.eq(Mux(finish.shuffled, else_ != KEEP, true ^ finish.reverse))
@@ -167,17 +198,32 @@ class VectorLane(Block):
             search.x.as_value().eq(left),
             search.replacement.eq(else_),
         ]
+        m.d.comb += [
+            statistics.valid.eq(finish.valid),
+            statistics.control.eq(finish.statistics),
+            statistics.x.as_value().eq(left),
+            statistics.scale.as_value().eq(quotient),
+            quantizer.valid.eq(finish.valid & finish.quantize.active),
+            quantizer.control.eq(finish.quantize),
+            quantizer.x.as_value().eq(left),
+            quantizer.largest.eq(self.largest),
+            self.magnitude.eq(quantizer.magnitude),
+        ]
         accumulator = Signal(32, init=MINUS_INFINITY)
         selected = Signal(32)
         sources = {
             VALUE: value ^ Cat(C(0, 31), finish.negate),
             CHOICE: Mux(chosen, left, else_),
             RANGE: Mux(inside, left, NEGATIVE_LIMIT),
-            RECIPROCAL: quotient.as_value() if hasattr(quotient, "as_value") else quotient,
+            POWER: power,
+            RECIPROCAL: quotient,
             LEFT_WORD: left,
             RANDOM: word,
             ACCUMULATOR: accumulator,
             SEARCH: search.result,
+            STATISTICS: statistics.result,
+            SCALED: quantizer.scaled.as_value(),
+            SCALE: quantizer.scale,
         }
         with m.Switch(finish.source):
             for code, source in sources.items():
@@ -188,7 +234,7 @@ class VectorLane(Block):
         cast = Cast(CastConfig(sources=("fp32",), targets=config.formats))
         m.submodules.cast_out = place(cast, platform)
         m.d.comb += [
-            cast.code.eq(selected),
+            cast.code.eq(Mux(finish.source == SCALE, quantizer.scaled.as_value(), selected)),
             cast.saturate.eq(finish.saturate),
             cast.stochastic.eq(finish.stochastic),
             cast.random.eq(word[-STOCHASTIC_BITS:]),
@@ -196,14 +242,20 @@ class VectorLane(Block):
         if len(config.formats) > 1:
             m.d.comb += cast.target.eq(finish.format)
         mask = Signal(32)
+        scales = finish.source == SCALE
         with m.Switch(finish.format):
             for index, text in enumerate(config.formats):
-                entry = FLOATS[text] if text in FLOATS else INTS[text]
-                width = entry.storage if isinstance(entry, FloatFormat) else entry.width
                 with m.Case(index):
-                    m.d.comb += mask.eq((1 << width) - 1)
-        late = delay(m, Cat(selected & mask, finish.raw, ~finish.predicated | chosen), 1, "late")
-        m.d.comb += [self.result.eq(Mux(late[32], late[:32], cast.result)), self.written.eq(late[33])]
+                    m.d.comb += mask.eq((1 << storage_bits(text)) - 1)
+        written = Mux(scales, self.leads, ~finish.predicated | chosen)
+        late = delay(m, Cat(Mux(scales, selected, selected & mask), finish.raw, written), 1, "late")
+        quantize = delay(m, finish.quantize, 1, "quantize")
+        assembles = quantize.active & ~late[32]
+        word = word_of(m, cast.result, quantize.narrow, delay(m, finish.valid & finish.quantize.active, 1, "assembles"))
+        m.d.comb += [
+            self.result.eq(Mux(late[32], late[:32], Mux(assembles, word, cast.result))),
+            self.written.eq(late[33]),
+        ]
 
     def _random(self, m: Module, seed: Any) -> Any:
         """The word of xorshift32, which is its state; the register holds its difference from the lane's first state."""

@@ -1,5 +1,6 @@
 """Golden of the vector engine against numpy, ml_dtypes and plain Python."""
 
+import dataclasses
 from typing import Any
 
 import gfloat
@@ -10,11 +11,13 @@ import pytest
 from golden.vector.instructions import Instruction, VectorEngine, cycles
 from golden.vector.movement import stream_shuffle, transpose
 from golden.vector.operations import ARITHMETIC, RAW, apply, reciprocal
-from golden.vector.quantize import quantize_mx
+from golden.vector.power import power, rsqrt
+from golden.vector.quantize import quantize_mx, rows_of_blocks
 from golden.vector.search import find_index8, match_replace8, max8
 from golden.vector.statistics import bn_aggr, bn_stats
 from spec.parameters import ParameterError
 from spec.vector import OPERATIONS, VectorConfig
+from verif.scalar.references import ulp_error
 
 CORNERS = np.array([0, -0.0, 1, -1, 2.5, np.inf, -np.inf, np.nan, 1e-45, 3.4e38], np.float32)
 PYTHON: dict[str, Any] = {
@@ -127,16 +130,13 @@ def test_max8_finds_and_replaces_what_sorting_finds() -> None:
 
 def test_shuffle_and_transpose_move_bits() -> None:
     rows = np.arange(64 * 64, dtype=np.uint32).reshape(64, 64)
-    moved, written = stream_shuffle(rows, [31 - lane for lane in range(31)] + [255])
+    mask = np.array(([31 - lane for lane in range(31)] + [255]) * 2, np.uint32)
+    moved, written = stream_shuffle(rows, mask)
     assert moved[0, 0] == rows[0, 31]
     assert moved[3, 33] == rows[3, 62]
-    assert not written[:, [31, 63]].any()
-    block = transpose(rows)
+    assert not written[[31, 63]].any()
+    block = transpose(rows, 32)
     assert np.array_equal(block[:32, 32:], rows[:32, 32:].T)
-    with pytest.raises(ValueError, match="legal is multiples of 32"):
-        transpose(rows[:31])
-    with pytest.raises(ValueError, match="legal is 32 numbers"):
-        stream_shuffle(rows, [0])
 
 
 def test_statistics_aggregate_to_mean_and_variance() -> None:
@@ -147,6 +147,71 @@ def test_statistics_aggregate_to_mean_and_variance() -> None:
     assert np.allclose(variance, rows.astype(np.float64).var(axis=0), rtol=4 * 101 * 2.0**-24)
     with pytest.raises(ValueError, match="legal is 1 to 512"):
         bn_stats(np.zeros((513, 1), np.float32))
+
+
+def test_statistics_of_a_large_mean_do_not_cancel() -> None:
+    """Distances are taken from the first element: a thousand deviations away from 0, the variance keeps its digits."""
+    rows = np.random.default_rng(8).normal(1000, 1, (512, 8)).astype(np.float32)
+    _, variance = bn_aggr(bn_stats(rows))
+    exact = rows.astype(np.float64).var(axis=0)
+    # The squares are larger by (first - mean)**2 each, less than 16 here, and rounded 256 times in a half.
+    assert (np.abs(variance - exact) <= 17 * 258 * 2.0**-24 * exact).all()
+
+
+def test_statistics_of_one_and_of_equal_elements() -> None:
+    assert bn_stats(np.full((1, 1), 7, np.float32)).ravel().tolist() == [1, 7, 0, 0, 0, 0]
+    assert bn_stats(np.full((5, 1), 0.1, np.float32))[[2, 5]].ravel().tolist() == [0, 0]
+
+
+def test_power_is_within_its_bound_and_has_the_special_values_of_c() -> None:
+    rng = np.random.default_rng(9)
+    a = np.exp2(rng.uniform(-126, 128, 1 << 16)).astype(np.float32)
+    a[::2] = 1 + rng.normal(0, 1, 1 << 15) * np.exp2(rng.uniform(-24, -2, 1 << 15))
+    exponents = rng.uniform(-151, 128, a.size)
+    with np.errstate(all="ignore"):
+        b = (exponents / np.log2(a.astype(np.float64))).astype(np.float32)
+        b = np.where(np.isfinite(b), b, np.float32(2))
+        truth = np.power(a.astype(np.longdouble), b.astype(np.longdouble)).astype(np.float64)
+        assert ulp_error(power(a, b), truth).max() <= 0.65
+        corners = np.array(
+            [0, -0.0, 1, -1, 2, -2, 0.5, 3, -3, np.inf, -np.inf, np.nan, 1e-45, 16777217, 1e10], np.float32
+        )
+        x, y = np.meshgrid(corners, corners)
+        truth = np.power(x.astype(np.float64), y.astype(np.float64)).astype(np.float32)
+    found = power(x, y)
+    assert np.array_equal(found, truth, equal_nan=True)
+    assert np.array_equal(np.signbit(found), np.signbit(truth) & ~np.isnan(truth))
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 127, 254])
+def test_rsqrt_is_within_its_bound(exponent: int) -> None:
+    """Every 17th significand; the error depends on the exponent little, the significand decides."""
+    x = (np.arange(0, 1 << 23, 17, dtype=np.uint32) | np.uint32(exponent << 23)).view(np.float32)[1:]
+    assert ulp_error(rsqrt(x), 1 / np.sqrt(x.astype(np.float64))).max() <= 0.52
+
+
+@pytest.mark.parametrize("ways", [2, 4])
+def test_packed_instructions_are_the_unpacked_ones(ways: int) -> None:
+    rng = np.random.default_rng(10)
+    elements = rng.integers(0, 1 << 16, (24, 3)).astype(np.uint32)
+    other = rng.integers(0, 1 << 16, (24, 3)).astype(np.uint32)
+    formats: dict[str, Any] = {"left_format": "bf16", "right_format": "fp16", "output_format": "fp16"}
+    plain = Instruction(opcode="tensor_scalar", op0="multiply", op1="add", c0=0x40400000, length=24, **formats)
+    if ways == 2:
+        plain = Instruction(opcode="tensor_tensor", op0="subtract", length=24, **formats)
+    engine = VectorEngine(VectorConfig(lanes=3, ways=ways))
+    truth, _, _ = engine.execute(plain, elements, other)
+
+    def words(rows: Any) -> Any:
+        return rows[0::2] | rows[1::2] << np.uint32(16)
+
+    packed = dataclasses.replace(plain, packed=ways // 2)
+    left, right = (words(elements), words(other)) if ways == 2 else (words(elements)[0::2], words(elements)[1::2])
+    found, _, status = engine.execute(packed, left, right)
+    assert status == "done"
+    assert len(found) == 24 // ways
+    parts = [(found >> found.dtype.type(16 * index)) & found.dtype.type(0xFFFF) for index in range(ways)]
+    assert np.array_equal(np.stack(parts, axis=1).reshape(24, 3), truth)
 
 
 @pytest.mark.parametrize(
@@ -167,8 +232,11 @@ def test_mx_blocks_are_those_of_gfloat(element: str, info: Any) -> None:
     assert truth[0] == scales[0, 0]
     assert codes.reshape(-1).tolist() == truth[1:]
     assert np.abs(rows).max() / scale < 2.0 ** (info.etype.emax + 1)
+    if element != "fp4_e2m1":
+        words = rows_of_blocks(codes, scales, 8)
+        assert words[1, 5] == int.from_bytes(bytes(codes[:, 5].tolist()), "little")
 
 
 def test_an_unknown_operation_is_refused() -> None:
-    with pytest.raises(ParameterError, match="operation 'power': legal is one of abs"):
-        apply("power", np.float32(1), np.float32(1))
+    with pytest.raises(ParameterError, match="operation 'modulo': legal is one of abs"):
+        apply("modulo", np.float32(1), np.float32(1))

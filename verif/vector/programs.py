@@ -18,11 +18,24 @@ from golden.vector.instructions import (
     cycles,
     error_of,
     takes,
+    takes_right,
 )
-from spec.vector import COMPARISONS, ELEMENT_FORMATS, OPCODES, OPERATIONS, REDUCE_COMMANDS, STATUS, VectorConfig
+from spec.vector import (
+    COMPARISONS,
+    ELEMENT_FORMATS,
+    MX_ELEMENTS,
+    MX_ROWS,
+    OPCODES,
+    OPERATIONS,
+    PACKABLE,
+    REDUCE_COMMANDS,
+    STATUS,
+    TRIPLE,
+    VectorConfig,
+)
 
 Words = npt.NDArray[np.uint32]
-UNKNOWN = {"opcode": 31, "operation": 31, "format": 15}
+UNKNOWN = {"opcode": 31, "operation": 63, "format": 15}
 SPECIAL = np.array(
     [0, 1 << 31, 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC12345, 0x3F800000],
     np.uint32,
@@ -62,7 +75,7 @@ def fields(config: VectorConfig, program: Sequence[Instruction]) -> dict[str, An
         "c1": [0 if np.ndim(entry.c1) else int(entry.c1) for entry in program],
         "reduce": [REDUCE_COMMANDS.index(entry.reduce) for entry in program],
     }
-    plain = ("reverse0", "reverse1", "length", "negate", "saturate", "stochastic", "start")
+    plain = ("reverse0", "reverse1", "length", "negate", "saturate", "stochastic", "start", "packed")
     columns |= {name: [int(getattr(entry, name)) for entry in program] for name in plain}
     return {name: np.array(values, np.int64) for name, values in columns.items()}
 
@@ -77,8 +90,17 @@ def operands(config: VectorConfig, entry: Instruction, rng: np.random.Generator)
     """Random codes for both operands: small numbers, the whole range and special values."""
     legal = error_of(config, entry) == "done"
     left = takes(entry) if legal and entry.opcode not in NO_OPERANDS else 0
-    right = entry.length if legal and entry.opcode in TWO_OPERANDS else 0
-    return _codes(config, entry.left_format, left, rng), _codes(config, entry.right_format, right, rng)
+    right = takes_right(entry) if legal else 0
+    second = entry.right_format if entry.opcode in TWO_OPERANDS else entry.left_format
+    if legal and entry.packed:
+        return _words(config, entry.left_format, left, rng), _words(config, second, right, rng)
+    return _codes(config, entry.left_format, left, rng), _codes(config, second, right, rng)
+
+
+def _words(config: VectorConfig, name: str, rows: int, rng: np.random.Generator) -> Words:
+    """Two codes of 16 bits in each word."""
+    low, high = (_codes(config, name, rows, rng) & np.uint32(0xFFFF) for _ in range(2))
+    return low | high << np.uint32(16)
 
 
 def _codes(config: VectorConfig, name: str, rows: int, rng: np.random.Generator) -> Words:
@@ -100,7 +122,7 @@ def _codes(config: VectorConfig, name: str, rows: int, rng: np.random.Generator)
 def expected(config: VectorConfig, program: Sequence[Instruction], inputs: Sequence[tuple[Words, Words]]) -> Expected:
     """Run golden from reset."""
     engine = VectorEngine(config)
-    rows = [np.zeros((0, config.lanes), np.uint32)]
+    rows: list[Any] = [np.zeros((0, config.lanes), np.uint64)]
     written = [np.zeros((0, config.lanes), bool)]
     statuses = []
     for entry, (left, right) in zip(program, inputs, strict=True):
@@ -112,16 +134,26 @@ def expected(config: VectorConfig, program: Sequence[Instruction], inputs: Seque
     return Expected(np.concatenate(rows), np.concatenate(written), row_cycles, statuses, status_cycles)
 
 
-def random_instruction(config: VectorConfig, rng: np.random.Generator, longest: int) -> Instruction:
-    """Anything legal, and now and then something that is not."""
-    opcode = str(rng.choice(list(OPCODES)))
+def random_instruction(
+    config: VectorConfig, rng: np.random.Generator, longest: int, opcode: str | None = None
+) -> Instruction:
+    """Anything legal, and now and then something that is not; of one kind, if it is named."""
+    opcode = opcode or str(rng.choice(list(OPCODES)))
     raw = bool(rng.random() < 0.3) and opcode in OPERATION_USERS
     names = [name for name, entry in OPERATIONS.items() if entry.raw == raw or name == "bypass"]
+    if opcode not in ("tensor_tensor", "tensor_scalar", "scalar_tensor_tensor"):
+        names = [name for name in names if not OPERATIONS[name].last]
     reducing = [name for name in names if OPERATIONS[name].reduces]
     op0, op1 = str(rng.choice(names)), str(rng.choice(reducing if opcode == "tensor_reduce" else names))
     if opcode == "range_select":
         op0, op1 = (str(name) for name in rng.choice(COMPARISONS, 2))
+    if OPERATIONS[op0].last and rng.random() < 0.9:
+        op1 = "bypass"
+    packed = int(rng.integers(0, 3)) if opcode in PACKABLE and rng.random() < 0.4 else 0
     length = int(rng.integers(1, longest + 1))
+    whole = {"bn_aggr": TRIPLE, "quantize_mx": MX_ROWS, "nc_transpose": config.block}.get(opcode, 1 << packed)
+    if rng.random() < 0.95:
+        length = -(-length // whole) * whole
 
     def constant() -> Any:
         words = rng.normal(0, 4, config.lanes).astype(np.float32).view(np.uint32)
@@ -130,6 +162,8 @@ def random_instruction(config: VectorConfig, rng: np.random.Generator, longest: 
         return words if rng.random() < 0.3 else int(words[0])
 
     def format_() -> str:
+        if packed and rng.random() < 0.9:
+            return str(rng.choice(["bf16", "fp16", "int16"]))
         return str(rng.choice(["fp32", str(rng.choice(config.formats))]))
 
     entry = Instruction(
@@ -140,7 +174,7 @@ def random_instruction(config: VectorConfig, rng: np.random.Generator, longest: 
         reverse1=bool(rng.random() < 0.3),
         left_format=format_(),
         right_format=format_(),
-        output_format=format_(),
+        output_format=str(rng.choice(MX_ELEMENTS)) if opcode == "quantize_mx" else format_(),
         length=length,
         group=int(rng.integers(0, length + 1)) if opcode == "tensor_reduce" else 0,
         c0=constant(),
@@ -148,8 +182,9 @@ def random_instruction(config: VectorConfig, rng: np.random.Generator, longest: 
         reduce=str(rng.choice(REDUCE_COMMANDS)),
         negate=bool(rng.random() < 0.3),
         saturate=bool(rng.random() < 0.3),
-        stochastic=bool(rng.random() < 0.3),
+        stochastic=bool(rng.random() < (0.05 if packed else 0.3)),
         start=int(rng.integers(0, 8)),
+        packed=packed,
     )
     if rng.random() < 0.1:
         wrong = {"opcode": "?", "op0": "?", "op1": "?", "left_format": "?", "output_format": "?", "length": 0}
