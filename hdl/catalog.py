@@ -10,6 +10,7 @@ from hdl.block import Block
 from hdl.fifo import Fifo
 from hdl.hbm.controller import HbmController
 from hdl.hbm.scheduler import HbmScheduler
+from hdl.hbm.stack import HbmStack
 from hdl.link.link import LinkEnd
 from hdl.link.router import Router
 from hdl.link.switch import Switch
@@ -20,6 +21,7 @@ from hdl.tensor.engine import TensorEngine
 from hdl.vector.engine import VectorEngine
 from spec.fifo import FifoConfig
 from spec.hbm_controller import controller_of
+from spec.hbm_stack import stack_of
 from spec.link import LinkConfig, RouterConfig, SwitchConfig
 from spec.machine import MachineConfig
 from spec.numerics import (
@@ -54,6 +56,7 @@ BLOCKS: dict[str, Callable[[MachineConfig], Block]] = {
     "link.switch": lambda _: Switch(SwitchConfig()),
     "hbm.controller": lambda machine: HbmController(controller_of(machine.chip)),
     "hbm.scheduler": lambda machine: HbmScheduler(controller_of(machine.chip)),
+    "hbm.stack": lambda machine: HbmStack(stack_of(machine.chip)),
     "numerics.add": lambda _: Add(AddConfig()),
     "numerics.cast": lambda _: Cast(CastConfig(sources=("fp32",), targets=OPERANDS)),
     "numerics.compare": lambda _: Compare(CompareConfig()),

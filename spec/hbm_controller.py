@@ -214,6 +214,7 @@ class HbmControllerConfig(Parameters):
     hashed: bool = parameter(True, choices=(False, True), doc="fold all address bits into the bank (HbmMap)")
     in_order: bool = parameter(False, choices=(False, True), doc="True: accesses in order of arrival, no reordering")
     tag_bits: int = parameter(8, unit="bits", low=1, high=32, doc="tag returned with each read")
+    scrub_lines: int = parameter(4, unit="lines", low=1, high=64, doc="corrected lines that wait to be written back")
 
     def check(self) -> None:
         """Refuse watermarks outside the buffer and refresh limits beyond the standard's."""

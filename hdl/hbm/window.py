@@ -8,6 +8,7 @@ from amaranth.lib.wiring import In, Out
 
 from hdl.block import Block
 from hdl.hbm.layouts import Layouts, RowKind
+from hdl.hbm.onehot import any_of, first_of, select
 from spec.hbm_controller import HbmControllerConfig
 
 
@@ -92,24 +93,25 @@ class HbmWindow(Block):
 
         chosen = Signal(entry)
         m.d.comb += [
-            chosen.eq(_select(picked, entries)),
+            chosen.eq(select(picked, entries)),
             self.column.enable.eq(picked.any()),
             self.column.bank.eq(chosen.place.bank),
+            self.column.row.eq(chosen.place.row),
             self.column.column.eq(chosen.place.column | chosen.sent),
             self.column.tag.eq(chosen.tag),
             self.column.last.eq(chosen.sent),
             self.activate.kind.eq(Mux(opened.any(), RowKind.ACT, RowKind.NONE)),
-            self.activate.bank.eq(_select(opened, [e.place.bank for e in entries])),
-            self.activate.row.eq(_select(opened, [e.place.row for e in entries])),
+            self.activate.bank.eq(select(opened, [e.place.bank for e in entries])),
+            self.activate.row.eq(select(opened, [e.place.row for e in entries])),
             self.precharge.kind.eq(Mux(closed.any(), RowKind.PRE, RowKind.NONE)),
-            self.precharge.bank.eq(_select(closed, [e.place.bank for e in entries])),
+            self.precharge.bank.eq(select(closed, [e.place.bank for e in entries])),
             self.oldest.eq(picked[0]),
-            self.same.eq(_any(valid[i] & (e.place == self.probe) for i, e in enumerate(entries))),
+            self.same.eq(any_of(valid[i] & (e.place == self.probe) for i, e in enumerate(entries))),
             self.lonely.eq(
-                ~_any(valid[i] & ~picked[i] & (e.place.bank == chosen.place.bank) for i, e in enumerate(entries))
+                ~any_of(valid[i] & ~picked[i] & (e.place.bank == chosen.place.bank) for i, e in enumerate(entries))
             ),
-            self.wants.eq(_any(valid[i] << e.place.bank for i, e in enumerate(entries))),
-            self.hits.eq(_any((valid[i] & e.hit) << e.place.bank for i, e in enumerate(entries))),
+            self.wants.eq(any_of(valid[i] << e.place.bank for i, e in enumerate(entries))),
+            self.hits.eq(any_of((valid[i] & e.hit) << e.place.bank for i, e in enumerate(entries))),
         ]
         self._move(m, entries, valid, picked)
         return m
@@ -117,7 +119,7 @@ class HbmWindow(Block):
     def _oldest(self, m: Module, name: str, candidates: Any) -> Signal:
         """One-hot: the lowest set bit."""
         onehot = Signal(self.lines, name=name)
-        m.d.comb += onehot.eq(candidates & -candidates)
+        m.d.comb += onehot.eq(first_of(candidates))
         return onehot
 
     def _move(self, m: Module, entries: list[Any], valid: Signal, picked: Signal) -> None:
@@ -150,17 +152,3 @@ class HbmWindow(Block):
         for i, e in enumerate(entries):
             behind = updated[min(i + 1, self.lines - 1)]
             m.d.sync += e.eq(Mux(self.push & push_at[i], new, Mux(gone[i], behind, updated[i])))
-
-
-def _any(terms: Any) -> Any:
-    """OR of all terms, as a balanced tree."""
-    layer = list(terms)
-    while len(layer) > 1:
-        layer = [layer[i] | layer[i + 1] if i + 1 < len(layer) else layer[i] for i in range(0, len(layer), 2)]
-    return layer[0]
-
-
-def _select(onehot: Any, values: list[Any]) -> Any:
-    """The value at the set bit of ``onehot``, 0 without one."""
-    raw = [value.as_value() if isinstance(value, data.View) else value for value in values]
-    return _any(Mux(onehot[i], value, 0) for i, value in enumerate(raw))

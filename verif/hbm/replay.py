@@ -1,5 +1,7 @@
 """The same lines through RTL and golden: every command in the same slot."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,19 +44,23 @@ def run(model: Model, config: HbmControllerConfig, addresses: Ints, writes: Ints
     rows = []
     for p in channels:
         sampled = unpack_array(PlayerLayouts(config).commands, result.samples[f"commands_{p}"])
-        column, row = sampled["column"], sampled["row"]
-        at = np.flatnonzero(column["enable"])
-        rows.append(
-            np.stack([at, np.full(len(at), p), column["write"][at] + READ, column["bank"][at], column["column"][at]], 1)
-        )
-        at = np.flatnonzero(row["kind"])
-        kind = KINDS[row["kind"][at].astype(np.int64)]
-        rows.append(
-            np.stack([at, np.full(len(at), p), kind, row["bank"][at], np.where(kind == ACT, row["row"][at], 0)], 1)
-        )
+        rows += logged(p, sampled)
     owed = np.array([int(result.sampled(f"owed_{p}")[-1]) for p in channels])
     commands = np.concatenate(rows).astype(np.int64)
     return in_order(commands[commands[:, 0] < slots]), owed
+
+
+def logged(channel: int, sampled: dict[str, Any]) -> list[Ints]:
+    """Commands of one pseudo channel, sampled in each slot, as rows of (slot, pseudo channel, kind, bank, place)."""
+    column, row = sampled["column"], sampled["row"]
+    columns = np.flatnonzero(column["enable"])
+    rows = np.flatnonzero(row["kind"])
+    kind = KINDS[row["kind"][rows].astype(np.int64)]
+    found = (
+        (columns, column["write"][columns] + READ, column["bank"][columns], column["column"][columns]),
+        (rows, kind, row["bank"][rows], np.where(kind == ACT, row["row"][rows], 0)),
+    )
+    return [np.stack([at, np.full(len(at), channel), *rest], 1).astype(np.int64) for at, *rest in found]
 
 
 def in_order(commands: Ints) -> Ints:
