@@ -189,9 +189,7 @@ def mlp(config: CoreConfig, tokens: int, width: int, hidden: int, seed: int = 3)
     with Program(config) as p:
         x, y = p.input("x", (width, tokens), "bf16"), p.output("y", (width, tokens), "fp32")
         shapes = {"first": (width, hidden), "second": (hidden, width), "b": (hidden, 1), "c": (width, 1)}
-        sources = {
-            name: p.input(name, shape, "fp32" if shape[1] == 1 else "bf16") for name, shape in shapes.items()
-        }
+        sources = {name: p.input(name, shape, "fp32" if shape[1] == 1 else "bf16") for name, shape in shapes.items()}
         held = {name: loaded(p, source, source.format) for name, source in sources.items()}
         inputs = loaded(p, x, "bf16")
         between, result = blocks(p, hidden, tokens, "bf16"), blocks(p, width, tokens, "fp32")
@@ -232,9 +230,7 @@ def attention(config: CoreConfig, queries: int, keys: int, width: int, seed: int
                 found = p.psum(size)[:held]
                 for block, inner in steps(width, lanes):
                     high = inner.stop - inner.start
-                    p.tensor.matmul(
-                        found, keep_q[:high, block, rows], keep_k[:high, block, part], accumulate=block > 0
-                    )
+                    p.tensor.matmul(found, keep_q[:high, block, rows], keep_k[:high, block, part], accumulate=block > 0)
                 p.vector.tensor_reduce(new[:held], found, "max")
                 p.vector.tensor_scalar(new[:held], new[:held], "multiply", scale, "max", top[:held])
                 p.vector.tensor_scalar(shift[:held], new[:held], "multiply", -1.0)
@@ -309,9 +305,7 @@ def digits(config: CoreConfig, count: int) -> Kernel:
         held1, held2, bias1 = loaded(p, w1, "bf16"), loaded(p, w2, "bf16"), loaded(p, b1, "fp32")
         bias2 = p.sbuf((lanes, classes), "fp32")
         p.dma(bias2, b2.repeat(0, lanes))
-        pictures, middle = (
-            [blocks(p, rows, lanes, "bf16") for _ in range(2)] for rows in (inputs, hidden)
-        )
+        pictures, middle = ([blocks(p, rows, lanes, "bf16") for _ in range(2)] for rows in (inputs, hidden))
         searched = [p.sbuf((lanes, 8 + classes), "fp32") for _ in range(2)]
         best = [p.sbuf((lanes, 8), "fp32") for _ in range(2)]  # words, moved as they are
         for number, part in steps(count, lanes):

@@ -5,12 +5,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from golden.core.pattern import operand_bytes
-from golden.vector import instructions as vector
 from sdk.tensors import View
 from spec.isa import CONSTANT_OFFSET_BITS, DIMENSIONS
 from spec.parameters import refuse
 from spec.tensor import operand_code
-from spec.vector import SEARCH_SLOTS
+from spec.vector import OPERATIONS, SEARCH_SLOTS
 
 if TYPE_CHECKING:
     from sdk.program import Program
@@ -103,7 +102,7 @@ class VectorQueue:
         **fields: Any,
     ) -> None:
         reads = [view for view in (left, right) if view is not None]
-        raw = any(vector.OPERATIONS[fields[key]].raw for key in ("op0", "op1") if key in fields)
+        raw = any(OPERATIONS[fields[key]].raw for key in ("op0", "op1") if key in fields)
         for name, view in (("left", left), ("right", right), ("output", output)):
             if view is not None:
                 fields |= {f"{name}_format": view.format, **pattern(name, view)}
@@ -146,7 +145,7 @@ class VectorQueue:
     def tensor_reduce(self, output: View, left: View, op: str, *, negate: bool = False) -> None:
         """``output[i] = op over group i of left``; as many groups as the output has elements."""
         group = left.elements // output.elements
-        fields = {"op1": op, "length": left.elements, "group": group, "negate": int(negate)}
+        fields: dict[str, Any] = {"op1": op, "length": left.elements, "group": group, "negate": int(negate)}
         self._add("tensor_reduce", output, left, **fields)
 
     def tensor_copy(self, output: View, left: View, **options: Any) -> None:
@@ -159,15 +158,13 @@ class VectorQueue:
 
     def select(self, output: View, predicate: View, on_true: View, on_false: Constant, **options: Any) -> None:
         """``output = on_true`` where the predicate is not 0, else ``on_false``."""
-        self._add(
-            "select_reduce", output, on_true, predicate, {"c0": on_false}, length=output.elements, **options
-        )
+        self._add("select_reduce", output, on_true, predicate, {"c0": on_false}, length=output.elements, **options)
 
     def range_select(
         self, output: View, left: View, op0: str, c0: Constant, op1: str, c1: Constant, start: int = 0, **options: Any
     ) -> None:
         """``left`` where the index compares so with both bounds, else the lowest number."""
-        fields = {"op0": op0, "op1": op1, "start": start, "length": output.elements}
+        fields: dict[str, Any] = {"op0": op0, "op1": op1, "start": start, "length": output.elements}
         self._add("range_select", output, left, constants={"c0": c0, "c1": c1}, **fields, **options)
 
     def memset(self, output: View, value: float) -> None:

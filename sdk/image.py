@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -50,6 +51,6 @@ def restore(config: CoreConfig, path: Path) -> Program:
         start += counts[engine]
     program.code = Code(found, header["lines"], header["starts"])
     for name, view in header["tensors"].items():
-        lists = {key: tuple(value) if isinstance(value, list) else value for key, value in view.items()}
+        lists: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in view.items()}
         program.tensors[name] = View(**lists)
     return program

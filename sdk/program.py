@@ -1,4 +1,6 @@
-"""Programs of a NeuronCore, built in Python::
+"""Programs of a NeuronCore, built in Python.
+
+::
 
     with Program(TINY) as p:
         a, b = p.input("a", (4, 16), "fp32"), p.output("b", (4, 16), "fp32")

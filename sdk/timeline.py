@@ -38,7 +38,7 @@ def write_timeline(report: Report, path: Path) -> None:
         for span in sorted(report.spans, key=lambda one: (one.start, one.end)):
             lanes = ends.setdefault(span.track, [])
             lane = next((index for index, end in enumerate(lanes) if end <= span.start), len(lanes))
-            lanes[lane:] = [span.end] + lanes[lane + 1 :]
+            lanes[lane:] = [span.end, *lanes[lane + 1 :]]
             uuid = track(span.track if lane == 0 else f"{span.track} ({lane + 1})")
             for time, kind in ((span.start, TrackEvent.TYPE_SLICE_BEGIN), (span.end, TrackEvent.TYPE_SLICE_END)):
                 packet = trace.create_packet()

@@ -13,6 +13,8 @@ ENGINES: tuple[str, ...] = ("tensor", "vector", "scalar", "sync")
 
 WORD_BYTES = 4
 """Bytes of a partition that one row access moves: the widest element."""
+MOST_WAYS = 2
+"""16-bit elements of a lane in one row."""
 LINE_BYTES = 64
 """Bytes of one HBM access, a line."""
 QUARTERS = 4
@@ -55,6 +57,8 @@ class CoreConfig(Parameters):
         ):
             if value != rows:
                 raise refuse("CoreConfig", name, value, f"tensor.rows = {rows}")
+        if self.vector.ways > MOST_WAYS:
+            raise refuse("CoreConfig", "vector.ways", self.vector.ways, f"at most {MOST_WAYS}: a row is a word a lane")
         if rows % QUARTERS:
             raise refuse("CoreConfig", "tensor.rows", rows, f"a multiple of {QUARTERS}")
         for name, formats in (("vector.formats", self.vector.formats), ("scalar.formats", self.scalar.formats)):

@@ -1,9 +1,9 @@
 """The instruction set: one table from which encoder, decoder, assembler, disassembler, hardware decode and docs derive.
 
-An instruction is a word of 128 bytes, little endian, fields from the lowest bit up. All instructions of one *form* share
-a layout; every form starts with the header. A *pattern* names up to four free dimensions of elements in SBUF or PSUM,
-innermost first: element ``i`` of a row stream lies at ``offset + size * sum(index[d] * step[d])``; after the last
-element the pattern starts again, so one that is shorter than the instruction repeats.
+An instruction is a word of 128 bytes, little endian, fields from the lowest bit up. All instructions of one *form*
+share a layout; every form starts with the header. A *pattern* names up to four free dimensions of elements in SBUF or
+PSUM, innermost first: element ``i`` of a row stream lies at ``offset + size * sum(index[d] * step[d])``; after the
+last element the pattern starts again, so one that is shorter than the instruction repeats.
 """
 
 import dataclasses
@@ -139,6 +139,10 @@ TENSOR: tuple[Field, ...] = (
     Field("location", 24, "PSUM: bank * depth + offset of the first result, in fp32 values"),
     Field("location_base", 7, "0, or the number of a register plus one, whose value is added", most=64),
     Field("accumulate", 1, "add to PSUM"),
+    Field("first", 10, "first column of the array that a load fills"),
+    Field("split", 2, "logarithm of the tiles that the rows are divided into"),
+    Field("masked", tensor.MOST_TILES, "a bit for each tile of columns that is not written"),
+    Field("result", 2, "how results are rounded", names=tuple(entry.name.lower() for entry in tensor.ResultFormat)),
 )
 
 
@@ -208,7 +212,7 @@ def _operations() -> dict[str, Operation]:
     found.append(Operation(0x10, "dma", "dma", every, "put a transfer into a queue; it runs beside the engines", names))
     texts = ("fill the shadow weights", "psum (+)= stationary.T @ moving")
     shared = ("format", "columns", "source")
-    uses = (shared, (*shared, "location", "location_base", "accumulate"))
+    uses = ((*shared, "first"), (*shared, "location", "location_base", "accumulate", "split", "masked", "result"))
     for code, (name, text, fields) in enumerate(zip(("load_stationary", "matmul"), texts, uses, strict=True)):
         found.append(Operation(0x20 + code, name, "tensor", ("tensor",), text, fields))
     for room, base, engine in ((vector, 0x40, "vector"), (scalar, 0x60, "scalar")):

@@ -297,9 +297,7 @@ class Run:
     def dispatch(self, time: int) -> None:
         """Give waiting transfers to free engines: the lowest class first, queues in turn."""
         while self.free_engines:
-            ready = [
-                queue for queue, entries in enumerate(self.queues) if entries and queue not in self.busy_queues
-            ]
+            ready = [queue for queue, entries in enumerate(self.queues) if entries and queue not in self.busy_queues]
             if not ready:
                 return
             count = len(self.queues)

@@ -16,8 +16,7 @@ from spec.isa import DIMENSIONS
 CHECK = DIMENSIONS + 1
 """From decode to hand-over of an instruction that is checked."""
 SBUF_ROW = 4
-"""From the request of a row to the cycle in which an engine can take it: two of SBUF, one of the reader's queue, and one
-from the job to its first request."""
+"""From a reader's job to the cycle in which an engine can take the row: one to ask, two in SBUF, one in the queue."""
 PSUM_ROW = SBUF_ROW - 1
 ENGINE_START = 2
 """From hand-over to the readers' jobs in an element unit: the instruction is held, the engine takes it."""
@@ -98,7 +97,7 @@ class Costs:
         rows = max((count for _, count in work.reads), default=work.writes)
         ported = sum(count for memory, count in work.reads if memory == "sbuf")
         pace = vector.interval(self.config.vector, entry) if engine == "vector" else 1
-        issued = vector.issues(entry)[0] if engine == "vector" else activation.rows_of(entry)
+        issued = vector.issues(self.config.vector, entry)[0] if engine == "vector" else activation.rows_of(entry)
         last = first + max(ported, rows * pace, issued * pace, 1) - 1
         done = last + self._latency(engine) + ENDS[engine] + STATUS
         self.free[engine] = done

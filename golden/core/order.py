@@ -1,9 +1,9 @@
 """What must wait for what: instructions in program order become queues of engines that semaphores order.
 
-Every agent (an engine, a DMA queue) completes in order. Each has one semaphore that counts those of its instructions that
-others wait for; an instruction that touches bytes another agent wrote, or writes bytes another agent touched, waits for
-that count. An instruction waits for one semaphore, so each further one becomes a ``nop`` before it. What an engine
-already knows, directly or through others, it does not wait for again.
+Every agent (an engine, a DMA queue) completes in order. Each has one semaphore that counts those of its instructions
+that others wait for; an instruction that touches bytes another agent wrote, or writes bytes another agent touched,
+waits for that count. An instruction waits for one semaphore, so each further one becomes a ``nop`` before it. What an
+engine already knows, directly or through others, it does not wait for again.
 """
 
 import dataclasses
@@ -82,7 +82,7 @@ def ordered(entries: Sequence[Entry], config: CoreConfig) -> Iterator[Entry]:
         entry = plan.entry
         waits = [(numbers[agent], counts[agent][index]) for agent, index in sorted(plan.waits.items())]
         for semaphore, value in waits[:-1]:
-            fields = {"wait": 1, "wait_semaphore": semaphore, "wait_value": value}
+            fields: dict[str, Any] = {"wait": 1, "wait_semaphore": semaphore, "wait_value": value}
             yield Entry(entry.engine, entry.engine, "nop", fields, (), (), entry.line)
         fields = dict(entry.fields)
         if waits:
@@ -124,4 +124,3 @@ def _plan(entries: Sequence[Entry]) -> list[_Plan]:
             held.append((box, writes, entry.agent, index))
         plans.append(_Plan(entry, index, waits))
     return plans
-

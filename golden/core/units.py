@@ -1,6 +1,7 @@
 """What one instruction of a compute engine does to the memories, and what is wrong with it."""
 
 import dataclasses
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from golden.tensor.array import Engine as TensorEngine
 from golden.tensor.program import Instruction as TensorInstruction
 from golden.vector import instructions as vector
 from spec import scalar as scalar_spec
-from spec.core import CoreConfig
+from spec.core import WORD_BYTES, CoreConfig
 from spec.formats import FLOATS
 from spec.isa import REASONS
 from spec.tensor import BITS, OPERAND_CODES, PAIRS, Kind, Operation, Status, operand_kind
@@ -93,7 +94,7 @@ class Units:
                 found.add("tensor_address")
         if found:
             return Work(reason=worst(found))
-        bank, offset = divmod(location, config.bank_depth)
+        bank, offset = (0, values["first"]) if loads else divmod(location, config.bank_depth)
         entry = TensorInstruction(
             operation=Operation.LOAD_STATIONARY if loads else Operation.MATMUL,
             format=values["format"],
@@ -101,6 +102,9 @@ class Units:
             bank=bank,
             offset=offset,
             accumulate=bool(values.get("accumulate", 0)),
+            split=values.get("split", 0),
+            masked=values.get("masked", 0),
+            result=values.get("result", 0),
         )
         rows = self.memories.read(source, columns, 0 if loads else neutral(format_name))
         status = self.tensor.execute(entry, rows.T.astype({1: np.uint8, 2: np.uint16, 4: np.uint32}[source.size]))
@@ -128,15 +132,17 @@ class Units:
             saturate=bool(values["saturate"]),
             stochastic=bool(values["stochastic"]),
             start=values["start"],
+            packed=values["packed"],
         )
         used = {}
         if name not in vector.NO_OPERANDS:
             used["left"] = values["left_format"]
-        if name in vector.TWO_OPERANDS:
+        if name in vector.TWO_OPERANDS or entry.packed == 2:
             used["right"] = values["right_format"]
         if name != "set_seed":
             used["output"] = values["output_format"]
-        patterns, found = self._patterns(values, used, registers)
+        words = set(used) if entry.packed else {"output"} if name == "quantize_mx" else set()
+        patterns, found = self._patterns(values, used, registers, words)
         if all(side in used and patterns[side].memory == "psum" for side in ("left", "right")):
             found.add("bad_memory")
         constants = {key: values[key] for key in ("c0", "c1") if values[f"{key}_per_lane"]}
@@ -149,7 +155,7 @@ class Units:
             return Work(reason=f"vector_{status}", instruction=entry)
         rows = {key: self.memories.constants(word) for key, word in constants.items()}
         entry = dataclasses.replace(entry, **rows)  # type: ignore[arg-type]  # a word or a row of words
-        counts = {"left": vector.takes(entry), "right": entry.length}
+        counts = {"left": vector.takes(entry), "right": vector.takes_right(entry)}
         inputs = {side: self.memories.read(patterns[side], counts[side]) for side in used if side != "output"}
         results, written, status = self.vector.execute(entry, inputs.get("left"), inputs.get("right"))
         if "output" in used:
@@ -195,13 +201,11 @@ class Units:
         return Work(reads=reads, writes=len(results), constants=len(rows), instruction=entry)
 
     def _patterns(
-        self, values: Values, used: dict[str, int], registers: Registers
+        self, values: Values, used: dict[str, int], registers: Registers, words: Collection[str] = ()
     ) -> tuple[dict[str, Pattern], set[str]]:
-        """Patterns by operand, and their faults; results go to SBUF alone."""
-        patterns = {
-            side: Pattern(self.config, values, side, format_bytes(self.config, code), registers)
-            for side, code in used.items()
-        }
+        """Patterns by operand, those of ``words`` of whole words, and their faults; results go to SBUF alone."""
+        sizes = {side: WORD_BYTES if side in words else format_bytes(self.config, code) for side, code in used.items()}
+        patterns = {side: Pattern(self.config, values, side, size, registers) for side, size in sizes.items()}
         found = {reason for pattern in patterns.values() for reason in pattern.faults()}
         if "output" in patterns and patterns["output"].memory != "sbuf":
             found.add("bad_memory")
@@ -215,4 +219,3 @@ def _named(names: Any, code: int) -> str:
 
 def _float(word: int) -> Any:
     return np.uint32(word).view(np.float32)
-

@@ -6,11 +6,11 @@ from typing import Any
 from amaranth.hdl import C, Cat, Module, Mux, Signal
 
 from hdl.core.layouts import EXTENT, REASON_BITS
-from hdl.vector.layouts import Instruction
+from hdl.vector.layouts import CODE, Instruction
 from spec import scalar
 from spec.core import CoreConfig
 from spec.formats import FLOATS, INTS, FloatFormat
-from spec.isa import CONSTANT_OFFSET_BITS, DIMENSIONS, FIRST_OF_ENGINE, REASON, SPACES, TENSOR_BASE
+from spec.isa import CONSTANT_OFFSET_BITS, DIMENSIONS, FIRST_OF_ENGINE, REASON, SPACES, TENSOR_BASE, VECTOR_BASE
 from spec.tensor import BITS, OPERAND_CODES, PAIRS, QUADS, Kind, Status, operand_kind
 from spec.vector import ELEMENT_FORMATS, INSTRUCTION
 
@@ -153,6 +153,14 @@ def vector_entry(m: Module, word: Any, name: str = "check") -> Signal:
     return entry
 
 
+def vector_size(m: Module, config: CoreConfig, word: Any, name: str) -> Any:
+    """Log2 of the bytes of an operand's elements: words in packed instructions, and where ``quantize_mx`` packs."""
+    whole = word.packed != 0
+    if name == "output":
+        whole |= word.opcode == VECTOR_BASE + CODE["quantize_mx"]
+    return Mux(whole, 2, format_size(m, config, getattr(word, f"{name}_format"), name))
+
+
 def tensor_reasons(config: CoreConfig, word: Any, location: Any) -> dict[str, Any]:
     """What the tensor engine would refuse whatever was before."""
     tensor = config.tensor
@@ -188,5 +196,3 @@ def transfer_reasons(config: CoreConfig, word: Any) -> dict[str, Any]:
         "bad_pattern": word.indexed == 3,
         "bad_address": word.indexed.any() & ((word.list_address[:2] != 0) | (end > config.hbm_bytes)),
     }
-
-

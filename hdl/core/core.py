@@ -37,12 +37,12 @@ QUIET = 16
 class Core(Block):
     """Runs one program at a time: ``start`` takes it, ``report`` tells how it ended; then the next may start.
 
-    ``lines`` is the port to HBM, one line a cycle, answers in order. ``heard`` takes updates of semaphores from outside,
-    ``sent`` gives those for others. ``inject`` is XORed to what is written into SBUF (0 in use).
+    ``lines`` is the port to HBM, one line a cycle, answers in order. ``heard`` takes updates of semaphores from
+    outside, ``sent`` gives those for others. ``inject`` is XORed to what is written into SBUF (0 in use).
 
-    A start clears the semaphores, a cycle each. A program ends when every sequencer has halted and nothing is under way;
-    or at a fault: nothing is issued any more, and what is under way ends. Memories and the engines' states outlive it. A
-    reset drops everything under way; SBUF and PSUM keep their contents.
+    A start clears the semaphores, a cycle each. A program ends when every sequencer has halted and nothing is under
+    way; or at a fault: nothing is issued any more, and what is under way ends. Memories and the engines' states
+    outlive it. A reset drops everything under way; SBUF and PSUM keep their contents.
     """
 
     config: CoreConfig
@@ -67,18 +67,13 @@ class Core(Block):
         sequencers = {name: Sequencer(SequencerConfig(core=config, engine=name)) for name in ENGINES}
         tensor, vector, scalar = TensorUnit(config), VectorUnit(config), ScalarUnit(config)
         queues, movers = DmaQueues(config), [TransferEngine(config) for _ in engines]
-        named = {f"{name}_sequencer": block for name, block in sequencers.items()}
+        named: dict[str, Any] = {f"{name}_sequencer": block for name, block in sequencers.items()}
         named |= {"tensor": tensor, "vector": vector, "scalar": scalar, "queues": queues}
         named |= {f"mover_{index}": mover for index, mover in enumerate(movers)}
         for name, block in named.items():
             m.submodules[name] = place(block, platform)
-        for name, unit in (("tensor", tensor), ("vector", vector), ("scalar", scalar)):
-            issue = sequencers[name].issue
-            m.d.comb += [
-                unit.issue.valid.eq(issue.valid),
-                unit.issue.payload.eq(issue.payload),
-                issue.ready.eq(unit.issue.ready),
-            ]
+        for name in ("tensor", "vector", "scalar"):
+            _pass(m, sequencers[name].issue, named[name].issue)
         for name, sequencer in sequencers.items():
             _pass(m, sequencer.transfers, getattr(queues, f"from_{name}"))
         for index, mover in enumerate(movers):
@@ -214,12 +209,11 @@ class Core(Block):
                 m.d.sync += [programs.eq(self.start.payload), alone.eq(self.start.payload.alone)]
                 with m.If(self.start.valid):
                     m.next = "CLEAR"
-            with m.State("CLEAR"):
-                with m.If(~semaphores.busy):
-                    m.d.comb += go.eq(1)
-                    m.d.sync += [fault.eq(0), cycles.eq(0), quiet.eq(0), conflicts.eq(sbuf.conflicts)]
-                    m.d.sync += [wait.eq(0) for wait in waits]
-                    m.next = "RUN"
+            with m.State("CLEAR"), m.If(~semaphores.busy):
+                m.d.comb += go.eq(1)
+                m.d.sync += [fault.eq(0), cycles.eq(0), quiet.eq(0), conflicts.eq(sbuf.conflicts)]
+                m.d.sync += [wait.eq(0) for wait in waits]
+                m.next = "RUN"
             with m.State("RUN"):
                 m.d.sync += cycles.eq(cycles + 1)
                 m.d.sync += quiet.eq(Mux(works | ~(parked | waiting).all(), 0, quiet + 1))

@@ -19,9 +19,9 @@ CLASSES = 4
 class DmaQueues(Block):
     """Transfers of every sequencer go to the queue they name, one a cycle, and from there to an engine that is free.
 
-    Transfers of one queue run one after the other, in order. Of the queues that could go on, those of the lowest class are
-    served in turn; their first transfer's class counts. ``done_n``: engine n has finished its transfer. ``busy`` while
-    anything waits; what engines work on is not known here.
+    Transfers of one queue run one after the other, in order. Of the queues that could go on, those of the lowest
+    class are served in turn; their first transfer's class counts. ``done_n``: engine n has finished its transfer.
+    ``busy`` while anything waits; what engines work on is not known here.
     """
 
     config: CoreConfig
@@ -82,9 +82,9 @@ class DmaQueues(Block):
         ended = Signal(count)
         m.d.comb += served.eq(best.any() & idle.any())
         for index, engine in enumerate(engines):
-            mine = served & (engine_number == index)
-            m.d.comb += [engine.valid.eq(mine), engine.payload.as_value().eq(head)]
-            with m.If(mine):
+            given = served & (engine_number == index)
+            m.d.comb += [engine.valid.eq(given), engine.payload.as_value().eq(head)]
+            with m.If(given):
                 m.d.sync += owner[index].eq(queue_number)
             with m.If(getattr(self, f"done_{index}")):
                 m.d.comb += ended.bit_select(owner[index], 1).eq(1)

@@ -7,7 +7,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
 from hdl.block import Block, place
-from hdl.core.check import CONSTANT_USERS, READ_ACCUMULATOR, format_size, vector_entry
+from hdl.core.check import CONSTANT_USERS, READ_ACCUMULATOR, format_size, vector_entry, vector_size
 from hdl.core.layouts import FAULT, UPDATE, answer, issue_layout, psum_request, row_layout, sbuf_request
 from hdl.core.reader import Reader, Writer
 from hdl.core.share import Share
@@ -26,10 +26,10 @@ READ = MOMENTS.index("read")
 class ElementUnit(Block):
     """An engine of one element a lane and cycle, on the memories; what vector and scalar unit have in common.
 
-    ``issue`` takes an instruction when the one before is complete, so its operands are what that one wrote. ``sbuf_read``
-    and ``sbuf_write``, each one row a cycle, and ``psum`` are memory ports; all operands in SBUF share one. ``update``:
-    what instructions do to semaphores; ``fault`` is valid for a cycle when the engine refuses one. ``busy`` while there is
-    an instruction. Rows of constants are read before the last operand, by its reader.
+    ``issue`` takes an instruction when the one before is complete, so its operands are what that one wrote.
+    ``sbuf_read`` and ``sbuf_write``, each one row a cycle, and ``psum`` are memory ports; all operands in SBUF share
+    one. ``update``: what instructions do to semaphores; ``fault`` is valid for a cycle when the engine refuses one.
+    ``busy`` while there is an instruction. Rows of constants are read before the last operand, by its reader.
     """
 
     config: CoreConfig
@@ -56,7 +56,7 @@ class ElementUnit(Block):
         raise NotImplementedError
 
     def needs(self, m: Module, word: Any, jobs: list[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
-        """Drive the operands' jobs and the writer's, the last; whether each operand is used; ``(word, used)`` of the constants."""
+        """Drive the jobs, the writer's last; which operands are used, and ``(word, used)`` of the constants."""
         raise NotImplementedError
 
     def elaborate(self, platform: Any) -> Module:
@@ -172,7 +172,9 @@ class ElementUnit(Block):
             ("psum", self.psum, self.psum_answer),
         ):
             shape = sbuf_request(config) if name == "sbuf" else psum_request(config)
-            share = Share(ShareConfig(ports=len(readers), request=shape.size, response=32 * config.partitions, depth=16))
+            share = Share(
+                ShareConfig(ports=len(readers), request=shape.size, response=32 * config.partitions, depth=16)
+            )
             m.submodules[f"share_{name}"] = place(share, platform)
             for index, reader in enumerate(readers):
                 join(m, share, index, getattr(reader, name), getattr(reader, f"{name}_answer"))
@@ -201,9 +203,10 @@ class VectorUnit(ElementUnit):
     def needs(self, m: Module, word: Any, jobs: list[Any]) -> tuple[list[Any], list[tuple[Any, Any]]]:
         """Left, right, output; searches take eight rows more."""
         needs = needs_of(vector_entry(m, word))
-        counts = (word.length + needs.loads * SEARCH_SLOTS, word.length, 0)
+        rows = word.length >> word.packed
+        counts = (rows + needs.loads * SEARCH_SLOTS, rows, 0)
         for job, name, count in zip(jobs, ("left", "right", "output"), counts, strict=True):
-            size = format_size(m, self.config, getattr(word, f"{name}_format"), name)
+            size = vector_size(m, self.config, word, name)
             drive_job(m, self.config, job, getattr(word, name), size, count)
         return [needs.left, needs.right], [(word.c0, word.c0_per_lane), (word.c1, word.c1_per_lane)]
 

@@ -71,5 +71,3 @@ class Fetch(Block):
         with m.If(self.go):
             m.d.sync += [flushing.eq(1), following.eq(self.target)]
         return m
-
-

@@ -129,7 +129,15 @@ PROGRAMS = data.StructLayout({"programs": data.ArrayLayout(START, len(ENGINES)),
 """What starts a core. ``alone``: no one else changes its semaphores, so that it can know a deadlock."""
 
 ENGINE_REPORT = data.StructLayout(
-    {"counter": COUNTER_BITS, "issued": 32, "busy": 32, "waiting": 1, "awaited": 8, "target": signed(32), "holds": signed(32)}
+    {
+        "counter": COUNTER_BITS,
+        "issued": 32,
+        "busy": 32,
+        "waiting": 1,
+        "awaited": 8,
+        "target": signed(32),
+        "holds": signed(32),
+    }
 )
 REPORT = data.StructLayout(
     {

@@ -20,11 +20,11 @@ DEPTH = 8
 class Reader(Block):
     """Executes jobs in order, one row a cycle, back to back where the memories allow it.
 
-    ``jobs`` in; ``rows`` out, for each job ``count`` rows of element codes, lane 0 the job's first partition; lanes beyond
-    the job's partitions hold its ``fill``. ``last`` marks a job's last row. ``sbuf`` and ``psum`` are memory ports. Jobs
-    that follow each other directly must be of one memory: answers of the two are not ordered. ``busy`` until every row
-    has been taken. ``clear`` drops the job and whatever comes of it while it is 1; hold it until ``busy`` falls. First
-    row 4 cycles after its job is taken from SBUF, 3 from PSUM.
+    ``jobs`` in; ``rows`` out, for each job ``count`` rows of element codes, lane 0 the job's first partition; lanes
+    beyond the job's partitions hold its ``fill``. ``last`` marks a job's last row. ``sbuf`` and ``psum`` are memory
+    ports. Jobs that follow each other directly must be of one memory: answers of the two are not ordered. ``busy``
+    until every row has been taken. ``clear`` drops the job and whatever comes of it while it is 1; hold it until
+    ``busy`` falls. First row 4 cycles after its job is taken from SBUF, 3 from PSUM.
     """
 
     config: CoreConfig
@@ -124,9 +124,9 @@ class Reader(Block):
 class Writer(Block):
     """Writes rows where a pattern says, as fast as the memory takes them.
 
-    ``start`` loads ``job``; rows taken afterwards go to its elements in order. A row is taken in the cycle in which SBUF
-    takes it, so who sees a row taken knows that it is written. Only lanes of ``written`` below the job's partitions
-    change anything.
+    ``start`` loads ``job``; rows taken afterwards go to its elements in order. A row is taken in the cycle in which
+    SBUF takes it, so who sees a row taken knows that it is written. Only lanes of ``written`` below the job's
+    partitions change anything.
     """
 
     config: CoreConfig
@@ -172,5 +172,3 @@ class Writer(Block):
             walk.load(job.offset, [step << job.size for step in job.steps], list(job.nums))
             m.d.sync += [quarter.eq(job.quarter), partitions.eq(job.partitions), size.eq(job.size)]
         return m
-
-

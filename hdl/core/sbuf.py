@@ -21,8 +21,9 @@ class SbufBank(Block):
     """One bank: an access a cycle, a read's row two cycles later.
 
     A write of part of a word reads the word first, in the cycle in which a read would; a read in the cycle after sees
-    the bytes written. ``inject`` is XORed to the codeword of the first partition of a write (0 in use). ``corrected``: a
-    word that was read had one wrong bit; ``lost``: it had two, and is as it came. Contents survive reset.
+    the bytes written. ``inject`` is XORed to the codeword of the first partition of a write (0 in use).
+    ``corrected``: a word that was read had one wrong bit; ``lost``: it had two, and is as it came. Contents survive
+    reset.
     """
 
     config: CoreConfig

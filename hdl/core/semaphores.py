@@ -19,9 +19,9 @@ KIND = {name: index for index, name in enumerate(UPDATES)}
 class Semaphores(Block):
     """``askers`` streams of updates, taken in turn, one a cycle.
 
-    A cycle after an update is taken, ``change`` tells the semaphore and its new value; kind ``none`` changes nothing and so
-    asks for the value. An update with a ``core`` goes to ``sent`` instead. ``clear`` sets all semaphores to 0, one a cycle:
-    ``busy`` until then, and while an update is under way.
+    A cycle after an update is taken, ``change`` tells the semaphore and its new value; kind ``none`` changes nothing
+    and so asks for the value. An update with a ``core`` goes to ``sent`` instead. ``clear`` sets all semaphores to 0,
+    one a cycle: ``busy`` until then, and while an update is under way.
     """
 
     config: CoreConfig

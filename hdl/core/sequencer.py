@@ -20,6 +20,7 @@ from hdl.core.check import (
     tensor_size,
     transfer_reasons,
     vector_entry,
+    vector_size,
     worst,
 )
 from hdl.core.fetch import Fetch
@@ -51,13 +52,14 @@ PATTERNS = 3
 class Sequencer(Block):
     """Executes control instructions itself, issues the engine's to ``issue`` and transfers to ``transfers``, in order.
 
-    ``start`` loads a program; ``stop`` lets it issue nothing more. ``update`` asks for changes of semaphores, ``change``
-    tells of all. ``fault`` is valid from the cycle in which an instruction is refused until the next start.
-    ``running``: not halted, not stopped by a fault. ``waiting``: for semaphore ``awaited`` to be at least ``target``; it
-    ``holds`` less. ``parked``: nothing will come of it before the next start.
+    ``start`` loads a program; ``stop`` lets it issue nothing more. ``update`` asks for changes of semaphores,
+    ``change`` tells of all. ``fault`` is valid from the cycle in which an instruction is refused until the next
+    start. ``running``: not halted, not stopped by a fault. ``waiting``: for semaphore ``awaited`` to be at least
+    ``target``; it ``holds`` less. ``parked``: nothing will come of it before the next start.
 
-    An instruction: one cycle to decode; a wait takes three or more; a check of an engine's instruction or a transfer one
-    for each dimension, and one to be handed over; a control instruction one; an update as long as it takes to be taken.
+    An instruction: one cycle to decode; a wait takes three or more; a check of an engine's instruction or a transfer
+    one for each dimension, and one to be handed over; a control instruction one; an update as long as it takes to be
+    taken.
     """
 
     config: SequencerConfig
@@ -140,20 +142,19 @@ class Sequencer(Block):
         with m.If(heard):
             m.d.sync += self.holds.eq(self.change.value)
         with m.FSM() as machine:
-            with m.State("IDLE"):
-                with m.If(self.running & ~self.stop):
-                    with m.If(past):
-                        fail(REASON["bad_program"])
-                    with m.Elif(fetch.words.valid):
-                        with m.If(~(is_control | is_dma | is_own)):
-                            fail(REASON["bad_opcode"])
-                        with m.Elif(self._bad_semaphore(control, transfer, is_dma)):
-                            fail(REASON["bad_semaphore"])
-                        with m.Elif(control.wait):
-                            m.d.sync += [satisfied.eq(0), asked.eq(0)]
-                            m.next = "WAIT"
-                        with m.Else():
-                            m.next = "DECODE"
+            with m.State("IDLE"), m.If(self.running & ~self.stop):
+                with m.If(past):
+                    fail(REASON["bad_program"])
+                with m.Elif(fetch.words.valid):
+                    with m.If(~(is_control | is_dma | is_own)):
+                        fail(REASON["bad_opcode"])
+                    with m.Elif(self._bad_semaphore(control, transfer, is_dma)):
+                        fail(REASON["bad_semaphore"])
+                    with m.Elif(control.wait):
+                        m.d.sync += [satisfied.eq(0), asked.eq(0)]
+                        m.next = "WAIT"
+                    with m.Else():
+                        m.next = "DECODE"
             with m.State("WAIT"):
                 m.d.comb += [
                     self.update.valid.eq(~asked),
@@ -249,9 +250,7 @@ class Sequencer(Block):
         for index in range(PATTERNS):
             port = memory.read_port(domain="comb")
             number, value = Signal(7, name=f"register_{index}"), Signal(signed(32), name=f"value_{index}")
-            m.d.comb += number.eq(
-                Mux(is_control, plain[index], Mux(is_dma, moved[index], bases[index]) - 1)
-            )
+            m.d.comb += number.eq(Mux(is_control, plain[index], Mux(is_dma, moved[index], bases[index]) - 1))
             none = ~is_control & (Mux(is_dma, moved[index], bases[index]) == 0)
             m.d.comb += port.addr.eq(number[: bits(count)])
             with m.If(~none & self.written.bit_select(number[: bits(count)], 1)):
@@ -316,7 +315,8 @@ class Sequencer(Block):
 
     def _operands(self, m: Module, registers: list[Any], is_dma: Any) -> tuple[list[Operand], list[Any]]:
         """The patterns to check: those of a transfer, or of the engine's instruction."""
-        core, engine, own, transfer = self.config.core, self.config.engine, self.own, self.transfer
+        core, engine, transfer = self.config.core, self.config.engine, self.transfer
+        own: Any = self.own
         firsts, found = [], []
         names = FORMS[engine][1] if own is not None else ()
         sizes: list[Any] = []
@@ -325,7 +325,8 @@ class Sequencer(Block):
             size, self.fill = tensor_size(m, own.format)
             sizes, uses = [size], [C(1)]
         elif own is not None:
-            sizes = [format_size(m, core, getattr(own, f"{name}_format"), name) for name in names]
+            sized = vector_size if engine == "vector" else _plain_size
+            sizes = [sized(m, core, own, name) for name in names]
             if engine == "vector":
                 entry = vector_entry(m, own)
                 needs = needs_of(entry)
@@ -333,8 +334,10 @@ class Sequencer(Block):
             else:
                 uses = [own.opcode[:3] != READ_ACCUMULATOR, C(1)]
         for index in range(PATTERNS):
-            first, size, used = Signal(EXTENT, name=f"first_{index}"), Signal(2, name=f"shift_{index}"), Signal(
-                name=f"used_{index}"
+            first, size, used = (
+                Signal(EXTENT, name=f"first_{index}"),
+                Signal(2, name=f"shift_{index}"),
+                Signal(name=f"used_{index}"),
             )
             capacity = Signal(EXTENT, name=f"capacity_{index}")
             steps = [Signal(signed(32), name=f"step_{index}_{d}") for d in range(DIMENSIONS)]
@@ -437,3 +440,8 @@ class Sequencer(Block):
             m.d.comb += getattr(issue.word, name).offset.eq(firsts[index])
         if self.config.engine == "tensor":
             m.d.comb += issue.word.location.eq(self.location)
+
+
+def _plain_size(m: Module, core: Any, word: Any, name: str) -> Any:
+    """Log2 of the bytes of an operand's elements, as its format says."""
+    return format_size(m, core, getattr(word, f"{name}_format"), name)

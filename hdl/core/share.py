@@ -31,9 +31,9 @@ class Share(Block):
     """Requests of ``ports`` askers, in turn, one a cycle; each answer goes back to who asked.
 
     ``asked_n`` in, ``answer_n`` out for each asker; ``request`` out, ``answer`` in for the port. Answers come in the
-    order of the requests, at the earliest one cycle after theirs, and cannot be held back. A request passes in the cycle
-    in which it is taken: latency 0. An asker waits for at most ``ports - 1`` others. The choice
-    stands while the port does not take it. Reset forgets who waits for an answer.
+    order of the requests, at the earliest one cycle after theirs, and cannot be held back. A request passes in the
+    cycle in which it is taken: latency 0. An asker waits for at most ``ports - 1`` others. The choice stands while
+    the port does not take it. Reset forgets who waits for an answer.
     """
 
     config: ShareConfig
@@ -85,4 +85,3 @@ class Share(Block):
                 back.data.eq(self.answer.data),
             ]
         return m
-

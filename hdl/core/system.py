@@ -79,7 +79,9 @@ class CoreSystem(Block):
         config = self.config
         core, memory = Core(config), LineMemory(config)
         share = Share(
-            ShareConfig(ports=2, request=line_request(config).size, response=LINE_BITS, depth=2 * config.hbm_latency + 2)
+            ShareConfig(
+                ports=2, request=line_request(config).size, response=LINE_BITS, depth=2 * config.hbm_latency + 2
+            )
         )
         answers = Fifo(FifoConfig(width=LINE_BITS, depth=AHEAD))
         m.submodules.core = place(core, platform)

@@ -36,12 +36,13 @@ RECORD = data.StructLayout({"counter": COUNTER_BITS, "update": UPDATE, "at": 1})
 
 
 class TensorUnit(Block):
-    """Instructions go to the engine as it takes them, and their patterns to two readers: one for loads, one for matmuls.
+    """Instructions go to the engine in order, their patterns to two readers: one for loads, one for matmuls.
 
-    A stationary comes a column a cycle, gathered into groups; a moving column a cycle. Instructions complete in order.
-    ``updates_0`` carries those at completion, ``updates_1`` and ``updates_2`` those of loads and matmuls at their last
-    read. Rows beyond a pattern's partitions are neutral: +0 in a stationary, what multiplies to -0 in moving columns.
-    ``psum`` reads results; ``fault`` is valid for a cycle for each refused instruction. ``busy`` while any is under way.
+    A stationary comes a column a cycle, gathered into groups; a moving column a cycle. Instructions complete in
+    order. ``updates_0`` carries those at completion, ``updates_1`` and ``updates_2`` those of loads and matmuls at
+    their last read. Rows beyond a pattern's partitions are neutral: +0 in a stationary, what multiplies to -0 in
+    moving columns. ``psum`` reads results; ``fault`` is valid for a cycle for each refused instruction. ``busy``
+    while any is under way.
     """
 
     config: CoreConfig
@@ -98,9 +99,12 @@ class TensorUnit(Block):
             request.operation.eq(Mux(matmul, Operation.MATMUL, Operation.LOAD_STATIONARY)),
             request.format.eq(word.format),
             request.columns.eq(word.columns),
-            request.offset.eq(Mux(matmul, word.location[:depth], 0)),
-            request.bank.eq(word.location[depth:]),
+            request.offset.eq(Mux(matmul, word.location[:depth], word.first)),
+            request.bank.eq(Mux(matmul, word.location[depth:], 0)),
             request.accumulate.eq(word.accumulate),
+            request.split.eq(word.split),
+            request.masked.eq(word.masked),
+            request.result.eq(word.result),
             moved.eq(self.issue.valid & room & free & ahead.i.ready),
             ahead.i.valid.eq(moved),
             ahead.i.payload.eq(request.as_value()),
@@ -145,8 +149,10 @@ class TensorUnit(Block):
             m.d.comb += engine.moving.payload.elements[row].eq(moving.payload.row[row])
         for index in range(load):
             kept = columns[index] if index < load - 1 else 0
-            m.d.comb += engine.stationary.payload[index].elements.as_value().eq(
-                Mux(count == index, now, Mux(count > index, kept, 0))
+            m.d.comb += (
+                engine.stationary.payload[index]
+                .elements.as_value()
+                .eq(Mux(count == index, now, Mux(count > index, kept, 0)))
             )
         with m.If(stationary.valid & stationary.ready):
             m.d.sync += count.eq(Mux(ends, 0, count + 1))
@@ -196,5 +202,3 @@ class TensorUnit(Block):
             self.psum_answer.valid.eq(engine.results.valid),
             self.psum_answer.data.as_value().eq(engine.results.payload["values"].as_value()),
         ]
-
-

@@ -37,10 +37,11 @@ LINE_WORDS = LINE_BYTES // WORD_BYTES
 class TransferEngine(Block):
     """Moves the elements of one transfer after another, in the order of its pattern.
 
-    ``transfers`` in; ``done`` is 1 for a cycle at the end of each, after its ``update`` has been taken; ``fault`` is valid
-    in that cycle if an index led outside. Consecutive elements of one line of HBM, or of one row of SBUF or PSUM, are
-    read and written together. Accumulation reads its target element by element, so an element may be a target twice.
-    Memory ports: ``lines`` (reads), ``stores`` (writes) of HBM, ``sbuf_read``, ``sbuf_write``, ``psum``.
+    ``transfers`` in; ``done`` is 1 for a cycle at the end of each, after its ``update`` has been taken; ``fault`` is
+    valid in that cycle if an index led outside. Consecutive elements of one line of HBM, or of one row of SBUF or
+    PSUM, are read and written together. Accumulation reads its target element by element, so an element may be a
+    target twice. Memory ports: ``lines`` (reads), ``stores`` (writes) of HBM, ``sbuf_read``, ``sbuf_write``,
+    ``psum``.
     """
 
     config: CoreConfig
@@ -122,7 +123,7 @@ class TransferEngine(Block):
     def _read(
         self, m: Module, word: Any, source: Walk, target: Walk, reading: Any, flying: Any, outstanding: Any, tags: Fifo
     ) -> tuple[Any, Any]:
-        """Ask for lines; of an accumulation, for the target's first. Returns: an element set out, a line was asked for."""
+        """Ask for lines, of an accumulation the target's first; whether an element was set out, and a line asked for."""
         second, fresh = Signal(), Signal()
         last_line = Signal(34)
         old = word.accumulate & ~second
@@ -144,9 +145,7 @@ class TransferEngine(Block):
             self.psum.payload.location.eq(line),
             self.sbuf_read.valid.eq(want & (space == SBUF)),
             self.psum.valid.eq(want & (space == PSUM)),
-            ready.eq(
-                Mux(space == HBM, self.lines.ready, Mux(space == SBUF, self.sbuf_read.ready, self.psum.ready))
-            ),
+            ready.eq(Mux(space == HBM, self.lines.ready, Mux(space == SBUF, self.sbuf_read.ready, self.psum.ready))),
         ]
         self.ask_line = want & (space == HBM)
         asked, emitted = Signal(), Signal()
@@ -172,9 +171,7 @@ class TransferEngine(Block):
         """Pick the element, cast to fp32, add, cast to the target's format; bits as they are where nothing changes."""
         config = self.config
         formats = config.vector.formats
-        tag = data.View(
-            data.StructLayout({"new": 1, "old": 1, "byte": 2, "word": bits(self.words)}), tags.o.payload
-        )
+        tag = data.View(data.StructLayout({"new": 1, "old": 1, "byte": 2, "word": bits(self.words)}), tags.o.payload)
         current, line = Signal(32 * self.words), Signal(32 * self.words)
         go = Signal()
         element, whole = Signal(32), Signal(32)
@@ -233,7 +230,6 @@ class TransferEngine(Block):
 
         Returns: all are taken, an element has landed (of an accumulation: is written), nothing is left to write.
         """
-        config = self.config
         full, all_taken = Signal(), Signal()
         kept_line, kept = Signal(34), Signal(data.ArrayLayout(32, self.words))
         mask = Signal(4 * self.words)
@@ -299,14 +295,13 @@ class TransferEngine(Block):
         place_ = word.list_address + (number << 2)
         outside = Signal()
         wrong = []
-        for side, first, extent, size, space in (
-            (1, firsts[0], held.source, self.source_size, word.source_space),
-            (2, firsts[1], held.target, self.target_size, word.target_space),
+        for first, extent, size, space in (
+            (firsts[0], held.source, self.source_size, word.source_space),
+            (firsts[1], held.target, self.target_size, word.target_space),
         ):
             pitch = Mux(space == SBUF, config.sbuf_pitch, config.psum_pitch)
             capacity = Mux(space == HBM, config.hbm_bytes, pitch * config.partitions)
             wrong += [first + extent.low < 0, first + extent.high + (1 << size) > capacity]
-            assert side
         nums = [word.num0, word.num1, word.num2, Mux(indexed, 1, word.num3)]
         m.d.comb += [
             outside.eq(Cat(wrong).any()),

@@ -46,9 +46,7 @@ def drive_constant(m: Module, config: CoreConfig, job: Any, word: Any) -> None:
 def quarter_of(config: CoreConfig, start: Any) -> Any:
     """Which quarter a legal start partition is."""
     quarter = config.quarter
-    return Mux(
-        start == 0, C(0, 2), Mux(start == quarter, C(1, 2), Mux(start == 2 * quarter, C(2, 2), C(3, 2)))
-    )
+    return Mux(start == 0, C(0, 2), Mux(start == quarter, C(1, 2), Mux(start == 2 * quarter, C(2, 2), C(3, 2))))
 
 
 def drive_update(m: Module, payload: Any, word: Any) -> None:
@@ -71,4 +69,3 @@ def join(m: Module, share: Any, index: int, requests: Any, answers: Any) -> None
         answers.valid.eq(back.valid),
         answers.data.as_value().eq(back.data) if hasattr(answers.data, "as_value") else answers.data.eq(back.data),
     ]
-

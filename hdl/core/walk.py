@@ -57,5 +57,3 @@ class Walk:
         with m.If(carry):
             for base in self.bases[:-1]:
                 m.d.sync += base.eq(self.bases[-1])
-
-

@@ -13,7 +13,9 @@ TRANSPOSED = core_of(SMALL.machine).replace(sbuf_bytes=4096, dma_engines=1, dma_
 
 
 @pytest.mark.parametrize("config", [LITTLE, TRANSPOSED], ids=["little", "small"])
-@pytest.mark.parametrize("name", ["matmul", "softmax", "layer norm", "RMS norm", "MLP", "attention", "convolution", "digits"])
+@pytest.mark.parametrize(
+    "name", ["matmul", "softmax", "layer norm", "RMS norm", "MLP", "attention", "convolution", "digits"]
+)
 def test_kernel_computes_what_numpy_does(name: str, config: CoreConfig) -> None:
     kernel = kernels(config)[name]
     found = run(kernel.program, "golden", kernel.inputs)

@@ -31,7 +31,7 @@ LITTLE = CoreConfig(
     dma_queues=8,
     hbm_lines=4096,
 )
-"""TINY's array and lanes, with the formats and functions of ``examples.kernels``: seconds instead of minutes to compile."""
+"""TINY's array and lanes, with the formats and functions of ``examples.kernels``: compiled in half the time."""
 CODE_LINES = 1024
 """Room for code behind the data of a random program; what is behind it takes dumps."""
 
@@ -131,7 +131,8 @@ def fails(pair: Pair, case: Case) -> str:
 
 def spoiled(case: Case, rng: np.random.Generator) -> Case:
     """The same program with one wrong field in one instruction."""
-    index = int(rng.integers(REGIONS, len(case.entries)))
+    plain = [number for number, one in enumerate(case.entries) if number >= REGIONS and one.name != "vector.set_seed"]
+    index = int(rng.choice(plain))
     entry = case.entries[index]
     wrong: dict[str, list[dict[str, Any]]] = {
         "vector": [
@@ -198,7 +199,7 @@ def check(trial: Trial) -> None:
     count = 200 if trial.long else 10
     for number in range(count):
         with trial.test(f"random program {number}"):
-            draw.written[:] = pair.golden.units.tensor.written
+            draw.written[:] = pair.golden.units.tensor.written.all(0)
             case = draw.case(30)
             problem = fails(pair, case)
             if problem:
@@ -209,7 +210,7 @@ def check(trial: Trial) -> None:
                 COVER.hit(kind="legal", engine=entry.engine, fault="none")
     for number in range(count * 2):
         with trial.test(f"wrong program {number}"):
-            draw.written[:] = pair.golden.units.tensor.written
+            draw.written[:] = pair.golden.units.tensor.written.all(0)
             case = spoiled(draw.case(12), trial.rng)
             before = pair.dump()
             before["hbm"] = np.concatenate([case.data, before["hbm"][len(case.data) :]])
@@ -267,10 +268,11 @@ def _special(trial: Trial, pair: Pair, draw: Generator) -> None:
         assert pair.target.corrected > 0
         COVER.hit(memory="corrected")
     with trial.test("two wrong bits of SBUF stop the program"):
-        starts = pair.load(draw.case(20))
-        rtl = pair.target.run(starts, hold={"inject": 3})
+        filled = draw.case(0)
+        rtl = pair.target.run(pair.load(filled), hold={"inject": 3})
         assert rtl.fault is not None
         assert rtl.fault.reason == "memory_lost"
+        pair.target.run(pair.load(filled))
         COVER.hit(memory="lost")
     with trial.test("planted faults are noticed"):
         pair = level(pair, trial)
@@ -283,7 +285,6 @@ def _special(trial: Trial, pair: Pair, draw: Generator) -> None:
             assert pair.differences(), "a flipped bit went unnoticed"
             memory[place] ^= 1
     trial.row.vectors += pair.compared
-
 
 
 BENCH = Bench("core", block=CoreSystem, quick=(LITTLE,), check=check, cover=COVER)

@@ -73,7 +73,9 @@ class RtlTarget:
     def run(self, starts: Mapping[str, Start], **settings: Any) -> Report:
         """Run what lies in HBM."""
         settings.setdefault("limit", LIMIT)
-        run = self.model.run({"start": self.start_word(starts)}, expect={"report": 1}, idle=settings["limit"], **settings)
+        run = self.model.run(
+            {"start": self.start_word(starts)}, expect={"report": 1}, idle=settings["limit"], **settings
+        )
         if not len(run.stamps["report"]):
             raise TimeoutError(f"the core has not reported after {run.cycles} cycles")
         fields = run.fields("report")

@@ -12,7 +12,7 @@ from golden.core.order import Box, Entry, ordered
 from golden.core.pattern import element_bytes, operand_bytes
 from golden.scalar import activation
 from golden.vector import instructions as vector
-from spec.core import ENGINES, LINE_BYTES, CoreConfig
+from spec.core import ENGINES, LINE_BYTES, WORD_BYTES, CoreConfig
 from spec.isa import CONSTANT_OFFSET_BITS, DIMENSIONS, INSTRUCTION_BYTES, encode, fields_of
 from spec.tensor import OPERAND_CODES, Kind, operand_kind
 from verif.scalar import programs as scalar_programs
@@ -83,7 +83,7 @@ class Generator:
         config = self.config
         size = config.sbuf_bytes // REGIONS
         words = size // 4
-        fields = {
+        fields: dict[str, Any] = {
             "queue": region % config.dma_queues,
             "source_address": 4 * int(self.rng.integers(0, DATA_LINES * LINE_BYTES // 8)),
             "target_space": "sbuf",
@@ -107,7 +107,9 @@ class Generator:
         """A legal start and count."""
         quarter = self.config.quarter
         count = int(self.rng.integers(1, self.config.partitions + 1))
-        starts = [0] if count > 2 * quarter else [0, 2 * quarter] if count > quarter else [i * quarter for i in range(4)]
+        starts = (
+            [0] if count > 2 * quarter else [0, 2 * quarter] if count > quarter else [i * quarter for i in range(4)]
+        )
         return int(self.rng.choice(starts)), count
 
     def pattern(self, name: str, memory: str, low: int, high: int, size: int) -> tuple[dict[str, Any], Box]:
@@ -163,7 +165,7 @@ class Generator:
         config = self.config
         while True:
             entry = vector_programs.random_instruction(config.vector, self.rng, LONGEST)
-            if vector.error_of(config.vector, entry) == "done" and not getattr(entry, "packed", 0):
+            if vector.error_of(config.vector, entry) == "done" and not entry.packed:
                 break
         fields = known("vector", vector_programs.fields(config.vector, [entry]))
         numbers = [int(n) for n in self.rng.permutation(REGIONS)[:4]]
@@ -179,7 +181,8 @@ class Generator:
             fields |= found
             reads.append(box)
         if entry.opcode != "set_seed":
-            found, box = self.pattern("output", "sbuf", *self.region(numbers[2]), element_bytes(entry.output_format))
+            size = WORD_BYTES if entry.opcode == "quantize_mx" else element_bytes(entry.output_format)
+            found, box = self.pattern("output", "sbuf", *self.region(numbers[2]), size)
             fields |= found
             writes.append(box)
         return self.entry("vector", f"vector.{entry.opcode}", fields, reads, writes)
@@ -310,5 +313,3 @@ def shrink(case: Case, fails: Callable[[Case], bool]) -> Case:
         if size == 1 and not smaller:
             return case
         size = max(1, size // 2)
-
-
