@@ -74,7 +74,7 @@ class TensorEngine(Block):
         m.submodules.array = place(array, platform)
         m.submodules.psum = place(psum, platform)
         for tile, part in enumerate(written):
-            m.submodules[f"written_{tile}"] = place(part, platform)
+            m.submodules[f"map_{tile}"] = place(part, platform)
 
         masks = [(part, self.requests.payload.masked[tile]) for tile, part in enumerate(written)]
         connect(m, flipped(self.requests), sequencer.requests)

@@ -61,6 +61,11 @@ def element_layout(config: TensorConfig) -> data.StructLayout:
     return data.StructLayout(members)
 
 
+def numbers_layout(config: TensorConfig) -> data.StructLayout:
+    """What the arithmetic takes of an operand: all but whether it is bits."""
+    return element_layout(config.replace(transpose=False))
+
+
 def moving_layout(config: TensorConfig) -> data.StructLayout:
     """What goes right along a row: its ``own`` operand and, with sparsity, numbers its elements may take instead."""
     members: dict[str, Any] = {"own": element_layout(config)}

@@ -10,7 +10,7 @@ from hdl.numerics import Accumulate, ExactProduct, Fp32, Product
 from hdl.numerics.accumulate import term
 from hdl.numerics.layouts import ZERO_EXPONENT
 from hdl.tensor.later import later
-from hdl.tensor.operands import element_layout, widened
+from hdl.tensor.operands import numbers_layout, widened
 from spec.formats import FP32
 from spec.numerics import AddConfig, ProductConfig
 from spec.tensor import SCALE, TensorConfig
@@ -45,8 +45,8 @@ class PackedMultiplyAdd(Block):
 
     def __init__(self, config: TensorConfig) -> None:
         ports = {
-            "a": In(element_layout(config)),
-            "b": In(element_layout(config)),
+            "a": In(numbers_layout(config)),
+            "b": In(numbers_layout(config)),
             "addend": In(Fp32),
             "result": Out(Fp32),
         }

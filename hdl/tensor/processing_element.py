@@ -10,7 +10,7 @@ from hdl.block import Block, place
 from hdl.numerics import Fp32, MultiplyAdd, Operand
 from hdl.numerics.layouts import ZERO_EXPONENT
 from hdl.tensor.later import later
-from hdl.tensor.operands import OTHERS, bits_of, element_layout
+from hdl.tensor.operands import OTHERS, bits_of, element_layout, numbers_layout
 from hdl.tensor.packed import PackedMultiplyAdd
 from spec.formats import FP32
 from spec.numerics import MultiplyAddConfig
@@ -70,9 +70,10 @@ class ProcessingElement(Block):
             with m.If(weight.moved):  # bits are no number: to a matmul of numbers, the weight is zero
                 m.d.comb += factor.first.eq(Const(0, Shape.cast(Operand)))
                 m.d.comb += factor.first.exponent.eq(ZERO_EXPONENT)
+        width = Shape.cast(numbers_layout(self.config)).width if packed else Shape.cast(Operand).width
         m.d.comb += [
-            arithmetic.a.eq(factor if packed else factor.first),
-            arithmetic.b.eq(moving if packed else moving.first),
+            arithmetic.a.eq(factor.as_value()[:width]),
+            arithmetic.b.eq(moving.as_value()[:width]),
             arithmetic.addend.eq(self.above),
             self.below.eq(arithmetic.result),
         ]

@@ -96,7 +96,7 @@ class Psum(Block):
                 write.en.eq(~mask & self._goes(written, index).replicate(config.tiles)),
             ]
         m.d.comb += self.done.eq(written.valid & written.last)
-        self._serve(m, Cat(busy), reading, read_data)
+        self._serve(m, busy, reading, read_data)
         return m
 
     def _active(self, token: Any, way: int) -> Any:
@@ -148,13 +148,13 @@ class Psum(Block):
         ]
         return narrow.results
 
-    def _serve(self, m: Module, busy: Any, reading: Any, read_data: list[Any]) -> None:
+    def _serve(self, m: Module, busy: list[Any], reading: Any, read_data: list[Any]) -> None:
         """Offer what was read; keep it when it is not taken, because the bank's output may change."""
         fetched, kept = Signal(), Signal()
         bank = Signal(address_layout(self.config)["bank"].shape)
         out = self.data
         store = Signal(len(out.payload), reset_less=True)
-        mine = busy.bit_select(self.reads.payload.bank, 1)
+        mine = Array(busy)[self.reads.payload.bank]
         m.d.comb += [
             self.reads.ready.eq(~mine & ~(out.valid & ~out.ready)),
             out.valid.eq(fetched | kept),

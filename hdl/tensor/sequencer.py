@@ -65,14 +65,18 @@ class Sequencer(Block):
         self.select = Signal(self.control.select.shape())
         self.kind = Signal(Kind)
         self.swap_pending, self.swap_now = Signal(), Signal()
+        self.state: dict[str, Signal] = {}  # registers that proofs name
 
         fresh = self._judge(m)
         load_free, load_active, loaded = self._load(m)
         matmul_free = self._multiply(m, fresh, load_active)
-        blocked = self.swap_pending & ~self.swap_now
-        m.d.comb += self.requests.ready.eq(self.room & Mux(self.loading, load_free & ~blocked, matmul_free))
+        m.d.comb += self.requests.ready.eq(self.room & Mux(self.loading, load_free & ~self._blocked(), matmul_free))
         self._report(m, loaded)
         return m
+
+    def _blocked(self) -> Any:
+        """Whether a load would overwrite a stationary that a matmul has yet to begin with."""
+        return self.swap_pending & ~self.swap_now
 
     def _judge(self, m: Module) -> Signal:
         """The verdict on the instruction offered, and the state it depends on: is there a stationary, is it unused."""
@@ -119,6 +123,7 @@ class Sequencer(Block):
             m.d.sync += kind_stationary.eq(self.kind)
         with m.Elif(self.mark):
             m.d.sync += fresh.eq(0)
+        self.state |= {"exists": exists, "fresh": fresh}
         return fresh
 
     def _inside_array(self) -> Any:
@@ -157,6 +162,7 @@ class Sequencer(Block):
         select = Signal(control.load_select.shape(), name="load_select")
         moved = active & self.stationary_valid
         last = left <= config.load_columns
+        self.state |= {"load_active": active, "load_drop": drop, "load_left": left}
         if config.sparsity:
             sparse = Signal(name="load_sparse")
             m.d.comb += control.load_sparse.eq(sparse)
@@ -190,6 +196,7 @@ class Sequencer(Block):
         select = Signal(control.select.shape(), name="matmul_select")
 
         permitted, moved, issued = Signal(), Signal(), Signal()
+        self.state |= {"active": active, "drop": drop, "left": left, "swap": swap, "address": address}
         token = control.column
         options = self._options(m, token)
         in_flight = self._in_flight(m, issued, address, token.split if config.tiles > 1 else Const(0))
@@ -291,6 +298,7 @@ class Sequencer(Block):
             given.eq(self.status.valid & self.status.ready),
             self.room.eq(count != depth),
         ]
+        self.state["count"] = count
         m.d.sync += [
             count.eq(count + self.taken - given),
             loads.eq(loads + loaded - (given & ~refused & was_load)),

@@ -7,11 +7,12 @@ import numpy as np
 
 from golden.tensor.array import gemm
 from spec.results import Record
-from spec.tensor import PAIRS, TensorConfig
+from spec.tensor import PAIRS, QUADS, TensorConfig
 from verif.tensor.driver import TensorDriver
 from verif.tensor.stimulus import operands
 
-CONFIG = TensorConfig(formats=("bf16", "fp8_e4m3"), double_row=True)
+CONFIG = TensorConfig(formats=("bf16", "fp8_e4m3", "fp8_e4m3fn"), double_row=True, microscaling=True)
+OPERANDS = ("bf16", "fp8_e4m3_x2", "mx_e4m3fn_x4")
 COLUMNS = 512
 THREADS = 2
 SPEED, BUILD_SECONDS, GIBIBYTES = 300, 300, 8
@@ -19,14 +20,14 @@ SPIKE = "naive spike: 148 cycles/s, 85 s"
 
 
 def bench_fullsize() -> list[Record]:
-    """Build with rows as blocks of their own, run a bf16 and an FP8 product, compare every bit with golden."""
+    """Build with rows as blocks of their own, run a product of each mode, compare every bit with golden."""
     before = time.perf_counter()
     driver = TensorDriver(CONFIG, threads=THREADS)
     built = time.perf_counter() - before
     block = "tensor.engine 128x128"
     records = [Record(block, "build, or 0 if cached", round(built, 1), "s", BUILD_SECONDS, SPIKE, "lower")]
     rng = np.random.default_rng(1)
-    for name in ("bf16", "fp8_e4m3_x2"):
+    for name in OPERANDS:
         k = CONFIG.rows * (2 if name in PAIRS else 1)
         shapes = ((k, CONFIG.columns), (k, COLUMNS))
         stationary, moving = (operands(rng, PAIRS.get(name, name), shape, "moderate") for shape in shapes)
@@ -36,7 +37,8 @@ def bench_fullsize() -> list[Record]:
         golden = gemm(CONFIG, stationary, moving, name, name)
         different = int((product.bits != golden).sum())
         speed = (product.cycles + product.read_cycles) / elapsed
-        figure = f"{k}x{CONFIG.columns}x{COLUMNS} {name}"
+        sizes = k * (4 if name in QUADS else 1), CONFIG.columns, COLUMNS
+        figure = f"{'x'.join(map(str, sizes))} {name}"
         records += [
             Record(block, f"{figure}: results that differ from golden", different, "results", 0, None, "lower"),
             Record(block, f"{figure}: cycles", product.cycles, "cycles"),

@@ -14,6 +14,7 @@ from spec.results import Record, write
 from verif.formal.engines import scalar_credit, vector_credit
 from verif.formal.fifo import FifoProperties
 from verif.formal.link import LINK, CreditProperties, ReplayProperties, TurnProperties
+from verif.formal.tensor import SMALL, TILED, ColumnProperties, HandOverProperties, SwapProperties
 from verif.harness.formal import Proof, Verdict
 
 
@@ -30,6 +31,11 @@ PROOFS: list[Proof] = [
     Proof("link: nothing lost, doubled or reordered", partial(ReplayProperties, LINK), mode="bmc", depth=12),
     Proof("link: recovers from damage", partial(ReplayProperties, LINK), mode="cover", depth=16),
     Proof("vector control: rows under way never exceed the queue", vector_credit, depth=3),
+    Proof("tensor sequencer: no column lost or doubled", partial(ColumnProperties, SMALL)),
+    Proof("tensor sequencer: stationaries change hands whole", partial(SwapProperties, SMALL), depth=3),
+    Proof("tensor sequencer: no sum is read too early", partial(HandOverProperties, SMALL), depth=6),
+    Proof("tensor sequencer: nor where rows are split", partial(HandOverProperties, TILED), depth=6),
+    Proof("tensor sequencer: works without idling", partial(ColumnProperties, SMALL), mode="cover", depth=10),
 ]
 
 

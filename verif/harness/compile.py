@@ -73,7 +73,8 @@ class Options:
         flags += ["--vpi"] if self.public else []
         flags += ["--trace-fst", "--trace-structs"] if self.waves else []
         flags += list(COVERAGE_FLAGS) if self.coverage else []
-        flags += ["--threads", str(self.threads)] if self.threads > 1 else []
+        # Blocks compiled separately are called through DPI, which Verilator otherwise keeps to one thread.
+        flags += ["--threads", str(self.threads), "--threads-dpi", "all"] if self.threads > 1 else []
         flags += ["--hierarchical"] if self.hierarchy else []
         return flags
 
