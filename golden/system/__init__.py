@@ -1,0 +1,1 @@
+"""Systems of chips in numpy."""

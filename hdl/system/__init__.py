@@ -1,0 +1,1 @@
+"""Chips and systems of chips as gates."""
