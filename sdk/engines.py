@@ -191,6 +191,27 @@ class VectorQueue:
         """The eight largest elements of each partition, descending."""
         self._search("max8", output, left, SEARCH_SLOTS)
 
+    def match_replace8(self, output: View, values_and_data: View, replacement: float) -> None:
+        """The data, with the first element equal to each of the eight values before it replaced."""
+        fields: dict[str, Any] = {"length": output.elements}
+        self._add("nc_match_replace8", output, values_and_data, constants={"c0": replacement}, **fields)
+
+    def stream_shuffle(self, output: View, left: View, sources: View) -> None:
+        """Partition ``i`` of each quadrant takes partition ``sources[i]``, words; where that is 255 nothing changes."""
+        self._add("nc_stream_shuffle", output, left, constants={"c0": sources}, length=output.elements)
+
+    def transpose(self, output: View, left: View) -> None:
+        """Each square block of elements and partitions, transposed."""
+        self._add("nc_transpose", output, left, length=output.elements)
+
+    def bn_stats(self, output: View, left: View) -> None:
+        """Six numbers a partition: count, mean, count * variance of the even elements, then of the odd ones."""
+        self._add("bn_stats", output, left, length=left.elements)
+
+    def bn_aggr(self, output: View, left: View) -> None:
+        """Mean and variance of all elements behind triples of ``bn_stats``."""
+        self._add("bn_aggr", output, left, length=left.elements)
+
     def find_index8(self, output: View, values_and_data: View) -> None:
         """Indices of the first eight elements among the others, which follow them."""
         self._search("nc_find_index8", output, values_and_data, SEARCH_SLOTS)

@@ -25,7 +25,7 @@ import numpy as np
 from golden.core.order import Entry, ordered
 from sdk.engines import ScalarQueue, TensorQueue, VectorQueue
 from sdk.tensors import View, contiguous
-from spec.core import ENGINES, LINE_BYTES, CoreConfig, core_of
+from spec.core import ENGINES, LINE_BYTES, WORD_BYTES, CoreConfig, core_of
 from spec.isa import DIMENSIONS, INDEXED, INSTRUCTION_BYTES, disassemble, encode
 from spec.parameters import refuse
 from spec.presets import Preset
@@ -146,6 +146,8 @@ class Program:
         inner = DIMENSIONS - (indices is not None)
         if len(source.shape) > DIMENSIONS:
             raise refuse("dma", "shape", source.shape, f"at most {DIMENSIONS} dimensions")
+        if not accumulate and indices is None:
+            target, source = widened(target, source)
         if queue is None:
             queue, self._queue = self._queue, (self._queue + 1) % self.config.dma_queues
         fields: dict[str, Any] = {
@@ -215,6 +217,23 @@ class Program:
         from sdk.run import run  # the targets need the simulators, a program does not
 
         return run(self, target, {name: np.asarray(array) for name, array in inputs.items()})
+
+
+def widened(target: View, source: View) -> tuple[View, View]:
+    """Both sides in words where that moves the same bytes: DMA moves an element a cycle, whatever its size."""
+    size = source.size
+    count = WORD_BYTES // size
+    sides = (target, source)
+    inner = all(len(view.shape) > view.tile and view.steps[-1] == size and view.shape[-1] % count == 0 for view in sides)
+    steps = [step for view in sides for step in (view.offset, *view.steps[view.tile : -1])]
+    if count == 1 or target.format != source.format or not inner or any(step % WORD_BYTES for step in steps):
+        return target, source
+
+    def wide(view: View) -> View:
+        shape, steps = (*view.shape[:-1], view.shape[-1] // count), (*view.steps[:-1], WORD_BYTES)
+        return dataclasses.replace(view, format="fp32", shape=shape, steps=steps)
+
+    return wide(target), wide(source)
 
 
 def _caller() -> str:

@@ -192,3 +192,36 @@ def test_shapes_that_do_not_fit_are_refused_where_they_are_written() -> None:
     with pytest.raises(ParameterError, match="a name that no other"):
         p.input("a", (1,), "fp32")
     assert contiguous("hbm", "fp32", (2, 3), 0).T.shape == (3, 2)
+
+
+def test_copies_of_narrow_elements_move_words_where_that_is_the_same() -> None:
+    with Program(LITTLE) as p:
+        a, b = p.input("a", (4, 8), "bf16"), p.output("b", (8, 4), "bf16")
+        x = p.sbuf((4, 8), "bf16")
+        p.dma(x, a)
+        p.dma(b, a.T)
+    assert [entry.fields["num0"] for entry in p.entries] == [4, 4]
+    assert [entry.fields["source_format"] for entry in p.entries] == ["fp32", "bf16"]
+    value = RNG.normal(size=(4, 8)).astype(np.float32)
+    found = p.run(a=value)
+    assert np.array_equal(found["b"].T, found["a"])
+
+
+def test_statistics_shuffle_and_transpose_of_the_vector_engine() -> None:
+    with Program(LITTLE) as p:
+        a, out = p.input("a", (4, 8), "fp32"), p.output("out", (4, 16), "fp32")
+        order = p.input("order", (4, 1), "int32")
+        x, y, six, held = (p.sbuf((4, size), "fp32") for size in (8, 16, 6, 1))
+        p.dma(x, a)
+        p.dma(held, order.cast("fp32"))
+        p.vector.bn_stats(six, x)
+        p.vector.bn_aggr(y[:, :2], six)
+        p.vector.transpose(y[:, 2:10], x)
+        p.vector.stream_shuffle(y[:, 10:14], x[:, :4], held)
+        p.dma(out, y)
+    value = RNG.normal(size=(4, 8)).astype(np.float32)
+    found = p.run(a=value, order=np.array([[3], [2], [1], [0]], np.int32))["out"]
+    assert np.allclose(found[:, 0], value.mean(1), atol=1e-6)
+    assert np.allclose(found[:, 1], value.var(1), atol=1e-6)
+    assert np.array_equal(found[:, 2:10], np.concatenate([value[:, :4].T, value[:, 4:].T], axis=1))
+    assert np.array_equal(found[:, 10:14], value[::-1, :4])
