@@ -43,7 +43,7 @@ class CoreConfig(Parameters):
     dma_depth: int = parameter(4, unit="transfers", low=2, high=64, doc="transfers waiting in each queue")
     fetch_depth: int = parameter(4, unit="instructions", low=2, high=64, doc="instructions fetched ahead")
     hbm_lines: int = parameter(
-        1 << 14, unit="lines of 64 B", low=64, high=1 << 31, doc="memory that the core can address"
+        1 << 14, unit="lines of 64 B", low=64, high=1 << 42, doc="memory that the core can address"
     )
     hbm_latency: int = parameter(16, unit="cycles", low=1, high=1024, doc="from a read of a line to its data")
 

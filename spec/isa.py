@@ -19,6 +19,8 @@ from spec.vector import ELEMENT_FORMATS
 
 INSTRUCTION_BYTES = 128
 DIMENSIONS = 4
+ADDRESS_BITS = 48
+"""Of a byte address in HBM: the memories of all chips of a system."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,7 +106,7 @@ def _place(name: str) -> tuple[Field, ...]:
     return (
         Field(f"{name}_space", 2, "memory", names=SPACES),
         Field(f"{name}_base", 7, "0, or the number of a register plus one, whose value is added", most=64),
-        Field(f"{name}_address", 40, "byte address of the first element"),
+        Field(f"{name}_address", ADDRESS_BITS, "byte address of the first element"),
         Field(f"{name}_format", 4, "element format", names=ELEMENT_FORMATS),
         *(Field(f"{name}_step{d}", 32, "distance in bytes", signed=True) for d in range(DIMENSIONS)),
     )
@@ -118,7 +120,7 @@ DMA: tuple[Field, ...] = (
     *(Field(f"num{dimension}", 20, "elements") for dimension in range(DIMENSIONS)),
     Field("accumulate", 1, "target becomes target + source, in fp32, element by element"),
     Field("indexed", 2, "outermost index from a list: of the source, or of the target", names=INDEXED),
-    Field("list_address", 40, "HBM byte address of the int32 indices, a multiple of 4"),
+    Field("list_address", ADDRESS_BITS, "HBM byte address of the int32 indices, a multiple of 4"),
     *_update("done", moment=False),
 )
 

@@ -6,7 +6,7 @@ from amaranth.hdl import Shape, signed
 from amaranth.lib import data
 
 from spec.core import ENGINES, LINE_BYTES, CoreConfig
-from spec.isa import DIMENSIONS, FORMS, HEADER, INSTRUCTION_BYTES, PATTERN, REASONS, Field, fields_of
+from spec.isa import ADDRESS_BITS, DIMENSIONS, FORMS, HEADER, INSTRUCTION_BYTES, PATTERN, REASONS, Field, fields_of
 
 COUNTER_BITS = 24
 """Of a program counter."""
@@ -122,7 +122,8 @@ def transfer_layout() -> data.StructLayout:
     )
 
 
-START = data.StructLayout({"line": 32, "count": COUNTER_BITS})
+LINE_INDEX_BITS = ADDRESS_BITS - LINE_BYTES.bit_length() + 1
+START = data.StructLayout({"line": LINE_INDEX_BITS, "count": COUNTER_BITS})
 """Where an engine's program lies: the HBM line of its first instruction, and its instructions."""
 
 PROGRAMS = data.StructLayout({"programs": data.ArrayLayout(START, len(ENGINES)), "alone": 1})

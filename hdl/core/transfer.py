@@ -12,6 +12,7 @@ from hdl.core.layouts import (
     EXTENT,
     FAULT,
     LINE_BITS,
+    LINE_INDEX_BITS,
     UPDATE,
     answer,
     bits,
@@ -26,7 +27,7 @@ from hdl.fifo import Fifo
 from hdl.numerics import Add, Cast
 from spec.core import LINE_BYTES, WORD_BYTES, CoreConfig
 from spec.fifo import FifoConfig
-from spec.isa import INDEXED, REASON, SPACES, UPDATES
+from spec.isa import ADDRESS_BITS, INDEXED, REASON, SPACES, UPDATES
 from spec.numerics import AddConfig, CastConfig
 
 HBM, SBUF, PSUM = range(len(SPACES))
@@ -110,7 +111,7 @@ class TransferEngine(Block):
         sbuf, psum = (pitch.bit_length() - 1 for pitch in (config.sbuf_pitch, config.psum_pitch))
         line = Mux(
             space == HBM,
-            address[LINE_BYTES.bit_length() - 1 : 40],
+            address[LINE_BYTES.bit_length() - 1 : ADDRESS_BITS],
             Mux(space == SBUF, address[2:sbuf], address[2:psum]),
         )
         word = Mux(
@@ -125,7 +126,7 @@ class TransferEngine(Block):
     ) -> tuple[Any, Any]:
         """Ask for lines, of an accumulation the target's first; whether an element was set out, and a line asked for."""
         second, fresh = Signal(), Signal()
-        last_line = Signal(34)
+        last_line = Signal(LINE_INDEX_BITS)
         old = word.accumulate & ~second
         space = Mux(old, word.target_space, word.source_space)
         address = Signal(EXTENT, name="read_address")
@@ -231,7 +232,7 @@ class TransferEngine(Block):
         Returns: all are taken, an element has landed (of an accumulation: is written), nothing is left to write.
         """
         full, all_taken = Signal(), Signal()
-        kept_line, kept = Signal(34), Signal(data.ArrayLayout(32, self.words))
+        kept_line, kept = Signal(LINE_INDEX_BITS), Signal(data.ArrayLayout(32, self.words))
         mask = Signal(4 * self.words)
         line, place_ = self._split(word.target_space, target.offset)
         size = self.target_size
