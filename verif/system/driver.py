@@ -14,7 +14,7 @@ from hdl.system.system import System
 from spec.core import ENGINES, LINE_BYTES
 from spec.system import SystemConfig
 from verif.core.driver import LIMIT, WORDS, RtlTarget, report_of
-from verif.harness.model import Model
+from verif.harness.model import Model, Result
 from verif.harness.packing import pack, to_words
 
 
@@ -24,11 +24,16 @@ class RtlSystem:
     def __init__(self, config: SystemConfig, model: Model | None = None, **options: Any) -> None:
         self.config = config
         if model is None:
-            names = [f"core_{config.core.digest()}", f"router_{config.router.digest()}"]
-            model = Model(System(config), hierarchy=names, no_inline=RtlTarget.shared(config.core), **options)
+            model = Model(System(config), **self.build(config), **options)
         self.model = model
         self.cycles = 0
         """Of the last run, from start to the last report."""
+
+    @staticmethod
+    def build(config: SystemConfig) -> dict[str, Any]:
+        """How Verilator compiles a system: core and router once each."""
+        names = [f"core_{config.core.digest()}", f"router_{config.router.digest()}"]
+        return {"hierarchy": names, "no_inline": RtlTarget.shared(config.core)}
 
     def write(self, address: int, data: Bytes) -> None:
         """Whole lines into the memories."""
@@ -56,23 +61,28 @@ class RtlSystem:
         found = [np.ascontiguousarray(run.outputs[f"lines_{chip}"]) for chip in sorted(wanted)]
         return np.concatenate(found).reshape(-1).view(np.uint8).copy()
 
-    def run(self, starts: Sequence[Mapping[str, Start]], **settings: Any) -> list[Report]:
-        """Start all cores in the same cycle and wait for all of them."""
-        inputs, expect = {}, {}
+    def begin(self, starts: Sequence[Mapping[str, Start]], **settings: Any) -> Result:
+        """Start all cores in the same cycle; ``settings`` are those of :meth:`.Model.run`."""
+        inputs = {}
         for number, start in enumerate(starts):
             chip, core = divmod(number, self.config.cores)
             programs = [dataclasses.asdict(start.get(name, Start())) for name in ENGINES]
-            inputs[f"start_{core}_{chip}"] = to_words(
-                [pack(PROGRAMS, {"programs": programs, "alone": 0})], PROGRAMS.size
-            )
-            expect[f"report_{core}_{chip}"] = 1
-        settings.setdefault("limit", LIMIT)
-        run = self.model.run(inputs, expect=expect, **settings)
-        late = [name for name in expect if not len(run.stamps[name])]
+            word = pack(PROGRAMS, {"programs": programs, "alone": 0})
+            inputs[f"start_{core}_{chip}"] = to_words([word], PROGRAMS.size)
+        return self.model.run(inputs, **settings)
+
+    def run(self, starts: Sequence[Mapping[str, Start]]) -> list[Report]:
+        """Start all cores and wait for all of them."""
+        names = [f"report_{n % self.config.cores}_{n // self.config.cores}" for n in range(len(starts))]
+        run = self.begin(starts, expect=dict.fromkeys(names, 1), limit=LIMIT, idle=LIMIT)
+        late = [name for name in names if not len(run.stamps[name])]
         if late:
             raise TimeoutError(f"{', '.join(late)} silent after {run.cycles} cycles")
-        self.cycles = max(int(run.stamps[name][0]) for name in expect)
-        return [
-            report_of(run.fields(f"report_{n % self.config.cores}_{n // self.config.cores}"))
-            for n in range(len(starts))
-        ]
+        self.cycles = max(int(run.stamps[name][0]) for name in names)
+        return [report_of(run.fields(name)) for name in names]
+
+    def lost(self) -> list[int]:
+        """What each chip has dropped since reset."""
+        names = [f"lost_{chip}" for chip in range(self.config.chips)]
+        run = self.model.run(limit=1, sample=names)
+        return [int(run.sampled(name)[0]) for name in names]

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from golden.core.core import Start
 from golden.core.memory import Bytes
@@ -36,6 +35,15 @@ def system_config(sizes: tuple[int, ...], cores: int = 1, chip_lines: int = 128,
         cores=cores,
         chip_lines=chip_lines,
     )
+
+
+KINDS = {
+    (True, True): "near",
+    (True, False): "to another chip",
+    (False, True): "from another chip",
+    (False, False): "between two others",
+}
+"""By whether source and target are on the core's own chip."""
 
 
 class Machine(Protocol):
@@ -75,32 +83,37 @@ class GoldenSystem(System):
         return self.hbm[address : address + count].copy()
 
 
-def transfers(config: SystemConfig, rng: npt.NDArray[Any] | np.random.Generator, count: int) -> dict[int, Any]:
-    """Random copies by every core, each from anywhere into a part of the system that no one else touches.
+@dataclasses.dataclass(frozen=True)
+class Transfers:
+    """``programs`` as :func:`load` takes them; ``kinds`` says between whom data moves."""
+
+    programs: dict[int, tuple[int, list[int]]]
+    kinds: set[str]
+
+
+def transfers(config: SystemConfig, rng: np.random.Generator, count: int) -> Transfers:
+    """Random copies by every core, from anywhere into parts of the system that no one else touches.
 
     The lower half of each chip's memory is only read. Of the upper half each core writes the lines whose number, modulo
     the number of cores, is its own, on every chip. The last lines of a chip hold its cores' programs.
     """
-    generator = np.random.default_rng(rng) if not isinstance(rng, np.random.Generator) else rng
     everyone = config.chips * config.cores
     half = config.chip_lines // 2
     room = (count + 1) * INSTRUCTION_BYTES // LINE_BYTES
-    programs = {}
+    programs, kinds = {}, set()
     for core in range(everyone):
+        chip = core // config.cores
         words = []
         for _ in range(count):
-            chip, other = (int(number) for number in generator.integers(0, config.chips, 2))
+            source, target = (int(number) for number in rng.integers(0, config.chips, 2))
             slots = np.arange(half + core, config.chip_lines - room * config.cores, everyone)
-            target = int(generator.choice(slots)) * LINE_BYTES + 4 * int(generator.integers(0, 9))
-            source = int(generator.integers(0, half)) * LINE_BYTES - 4 * int(generator.integers(0, 9)) % LINE_BYTES
-            fields: dict[str, Any] = {
-                "queue": int(generator.integers(0, config.core.dma_queues)) if chip == other else 0,
-                "num0": int(generator.integers(1, 8)),
-                "num1": 1,
-                "num2": 1,
-                "num3": 1,
-            }
-            for side, base, address in (("source", other, max(source, 0)), ("target", chip, target)):
+            first = int(rng.choice(slots)) * LINE_BYTES + 4 * int(rng.integers(0, 9))
+            fields: dict[str, Any] = {"num0": int(rng.integers(1, 8)), "num1": 1, "num2": 1, "num3": 1}
+            places = (
+                ("source", source, 4 * int(rng.integers(0, half * LINE_BYTES // 4 - 8))),
+                ("target", target, first),
+            )
+            for side, base, address in places:
                 fields |= {
                     f"{side}_space": "hbm",
                     f"{side}_address": base * config.chip_bytes + address,
@@ -108,6 +121,7 @@ def transfers(config: SystemConfig, rng: npt.NDArray[Any] | np.random.Generator,
                     f"{side}_step0": 4,
                 }
             words.append(encode("dma", fields))
-        line = (core // config.cores + 1) * config.chip_lines - room * (core % config.cores + 1)
+            kinds.add(KINDS[source == chip, target == chip])
+        line = (chip + 1) * config.chip_lines - room * (core % config.cores + 1)
         programs[core] = (line, [*words, encode("halt", {})])
-    return programs
+    return Transfers(programs, kinds)
