@@ -5,6 +5,7 @@ A flit is ``flit_bits`` of data with a ``first`` and a ``last`` mark. The data o
 """
 
 import dataclasses
+import enum
 
 from spec.parameters import Parameters, parameter, refuse
 from spec.topology import Torus
@@ -13,6 +14,21 @@ from spec.topology import Torus
 def bits_for(largest: int) -> int:
     """Bits that hold 0 to ``largest``; at least one."""
     return max(1, largest.bit_length())
+
+
+class Status(enum.IntEnum):
+    """What a packet is; two bits of its header. All but the first are answers of one flit that the network gives.
+
+    An answer comes back to the chip that sent the packet, with that packet's tag.
+    """
+
+    GOOD = 0
+    NO_CHIP = 1
+    """The target does not exist."""
+    MALFORMED = 2
+    """A source that is not the sender, a length of zero, beyond the maximum, or unlike the packet's marks."""
+    UNREACHABLE = 3
+    """A link on the way is dead."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -72,7 +88,8 @@ class RouterConfig(Parameters):
         """Name and width of the header's fields, lowest first."""
         target = tuple((f"target_{d}", width) for d, width in enumerate(self.coordinate_bits))
         source = tuple((f"source_{d}", width) for d, width in enumerate(self.coordinate_bits))
-        return (("kind", 2), *target, *source, ("flits", bits_for(self.max_flits)), ("tag", self.tag_bits))
+        flits, tag = ("flits", bits_for(self.max_flits)), ("tag", self.tag_bits)
+        return (("kind", 2), *target, *source, flits, tag, ("status", 2))
 
     @property
     def header_bits(self) -> int:
@@ -89,9 +106,14 @@ class RouterConfig(Parameters):
         return offsets
 
     @property
-    def credit_bits(self) -> int:
-        """Width of a credit counter."""
-        return bits_for(self.depth)
+    def lane_bits(self) -> int:
+        """Width of a lane's number."""
+        return bits_for(self.lanes - 1)
+
+    @property
+    def wire_bits(self) -> int:
+        """All wires of a link in both directions of its flow: a flit with marks, lane and valid, a credit a lane."""
+        return self.flit_bits + 2 + self.lane_bits + 1 + self.lanes
 
     @property
     def multicast(self) -> bool:
@@ -109,7 +131,7 @@ class OutputConfig(Parameters):
     @property
     def part_bits(self) -> int:
         """Wires of the link: a flit with its marks and its lane, divided by the cycles."""
-        return -(-(self.router.flit_bits + 2 + bits_for(self.router.lanes - 1)) // self.cycles)
+        return -(-(self.router.flit_bits + 2 + self.router.lane_bits) // self.cycles)
 
 
 CRC_POLYNOMIALS = {8: 0x07, 16: 0x1021, 32: 0x04C11DB7}
@@ -149,6 +171,11 @@ class LinkConfig(Parameters):
         return 2 * (self.wire_cycles + 1) + 1
 
     @property
+    def silence(self) -> int:
+        """Cycles without one whole frame after which the other end counts as dead."""
+        return self.timeout * self.retries
+
+    @property
     def frame(self) -> tuple[tuple[str, int], ...]:
         """Name and width of a frame's fields, lowest first. ``expected`` acknowledges what is before it."""
         sequence = self.sequence_bits
@@ -165,6 +192,20 @@ class LinkConfig(Parameters):
     def frame_bits(self) -> int:
         """Width of a frame."""
         return sum(width for _, width in self.frame)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CableConfig(Parameters):
+    """A router whose links are noisy cables: each frame carries a flit one way and credits for the other."""
+
+    router: RouterConfig
+    link: LinkConfig = LinkConfig()
+    """The payload is as wide as the router's wires, whatever ``link.payload_bits`` says."""
+
+    @property
+    def layer(self) -> LinkConfig:
+        """The link layer of one cable."""
+        return self.link.replace(payload_bits=self.router.wire_bits)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,7 @@ class End:
     dead: bool = False
     replays: int = 0
     damaged: int = 0
+    quiet: int = 0
 
     def __post_init__(self) -> None:
         self.buffer: list[int] = []
@@ -72,7 +73,8 @@ class End:
             fields[name] = receive >> offset & ((1 << width) - 1)
             offset += width
         body = offset - config.crc_bits
-        whole = fields["crc"] == crc(receive & ((1 << body) - 1), body, config.crc_bits)
+        was_dead = self.dead
+        whole = not was_dead and fields["crc"] == crc(receive & ((1 << body) - 1), body, config.crc_bits)
         transmit, more = self._frame()
         count = 1 << config.sequence_bits
 
@@ -94,7 +96,8 @@ class End:
             self.failures = 0
         elif late:
             self.failures += 1
-        was_dead, self.dead = self.dead, self.dead or self.failures == config.retries
+        self.quiet = 0 if whole or was_dead else self.quiet + 1
+        self.dead = was_dead or self.failures == config.retries or self.quiet == config.silence
         if offer is not None and not was_dead:
             self.buffer.append(offer)
         self.buffer = self.buffer[advance:]
@@ -108,8 +111,8 @@ class End:
             output, self.expected, self.again = fields["payload"], self.expected + 1, False
         elif not whole or (fields["data"] and ahead < config.window):
             self.again = True
-        self.damaged = min(self.damaged + (not whole), 0xFFFF)
-        self.transmit = transmit
+        self.damaged = min(self.damaged + (not whole and not was_dead), 0xFFFF)
+        self.transmit = 0 if was_dead else transmit
         return output
 
 

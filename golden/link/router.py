@@ -234,7 +234,7 @@ def simulate(shape, lanes, torus, header, packets, start, cycles, links, returns
                 lane = index % lanes_all
                 place = (first[node, port, lane] + read[node, port, lane]) % depth
                 flit = buffer[node, port, lane, place]
-                if flit & FIRST:
+                if not active[node, port, lane]:
                     most = 0
                     for other in range(lanes_all):
                         if (choice[index] >> other) & 1 and credit[node, output, other] > most:

@@ -1,4 +1,4 @@
-"""A torus of routers, assembled from its topology."""
+"""A torus of nodes, assembled from its topology."""
 
 from typing import Any
 
@@ -9,15 +9,16 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from hdl.block import Block, place
 from hdl.link.layouts import FlitLink, flit_layout
 from hdl.link.narrow import Narrow
-from hdl.link.router import Router
+from hdl.link.node import Node
 from spec.link import OutputConfig, RouterConfig
 from spec.topology import LOCAL, opposite
 
 
 class Fabric(Block):
-    """All routers of ``config.torus`` and the links between them, the router emitted once.
+    """All nodes of ``config.torus`` and the links between them, the node emitted once.
 
-    ``chips[node]`` is the chip's link into its router, ``routers[node]`` the one back. A link of half the width has
+    ``chips[node]`` is the chip's link into its node, ``routers[node]`` the one back; ``bad[node]`` and
+    ``broken[node]`` count what the node's guard refused and broke off. A link of half the width has
     half the wires and a flit takes two cycles on it. ``probe[node][port]`` shows what arrives over each link, and
     ``returns[node][port]`` the credits that leave each input, for benches.
     Reset of the whole empties it. A line's end has no link: nothing is routed there, and its wires are tied off.
@@ -33,11 +34,13 @@ class Fabric(Block):
             {
                 "chips": In(FlitLink(config)).array(nodes),
                 "routers": Out(FlitLink(config)).array(nodes),
+                "bad": Out(16).array(nodes),
+                "broken": Out(16).array(nodes),
                 "probe": Out(data.ArrayLayout(data.ArrayLayout(self.wire, config.ports), nodes)),
                 "returns": Out(data.ArrayLayout(data.ArrayLayout(config.lanes, config.ports), nodes)),
             },
         )
-        self.nodes = [Router(config) for _ in range(nodes)]
+        self.nodes = [Node(config) for _ in range(nodes)]
         self.narrow = {
             (link.source, link.source_port): Narrow(OutputConfig(router=config, cycles=link.cycles))
             for link in config.torus.links
@@ -45,10 +48,11 @@ class Fabric(Block):
         }
 
     def elaborate(self, platform: Any) -> Module:
-        """Routers, then links."""
+        """Nodes, then links."""
         m = Module()
         for node, router in enumerate(self.nodes):
-            m.submodules[f"router_{node}"] = place(router, platform)
+            m.submodules[f"node_{node}"] = place(router, platform)
+            m.d.comb += [self.bad[node].eq(router.bad), self.broken[node].eq(router.broken)]
             for dimension, coordinate in enumerate(self.config.torus.coordinates(node)):
                 m.d.comb += router.position[dimension].eq(coordinate)
             connect(m, router.i[LOCAL], flipped(self.chips[node]))

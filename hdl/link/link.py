@@ -23,10 +23,12 @@ class LinkEnd(Block):
     acknowledgement of the other direction. A payload taken in cycle t is on ``transmit`` in cycle t + 2 at the
     earliest; one that is on ``receive`` in cycle t is on ``o`` in cycle t + 1, for that cycle only.
     Go-back-N: a frame that is damaged or not the expected one is dropped and asked for again; the sender then repeats
-    everything from there on. A lost request is made up for by ``timeout`` cycles without progress. After
-    ``retries`` of these in a row the link is ``dead`` until reset: it takes and drops what comes, so nobody hangs.
+    everything from there on. A lost request is made up for by ``timeout`` cycles without progress. After ``retries`` of
+    these in a row, or as long without one whole frame, the link is ``dead`` until reset: it takes and drops what comes,
+    so nobody hangs, and sends nothing, so that the other end follows.
     ``o`` has no ready: the taker holds credits for what it asked for. ``replays`` and ``damaged`` count events.
-    Backpressure: ``i.ready`` falls with ``window`` payloads unacknowledged. Both ends are reset together.
+    Backpressure: ``i.ready`` falls with ``window`` payloads unacknowledged. Both ends are reset together; the reset of
+    one alone lasts ``config.silence`` cycles, by which the other is dead, or their numbers could match by chance.
     """
 
     config: LinkConfig
@@ -54,7 +56,7 @@ class LinkEnd(Block):
         expected, again = Signal(sequence), Signal()
         arrived, wanted = Signal(), Signal()
         m.d.comb += [
-            whole.eq(crc(self.receive.as_value()[:body], self.config.crc_bits) == self.receive.crc),
+            whole.eq(~self.dead & (crc(self.receive.as_value()[:body], self.config.crc_bits) == self.receive.crc)),
             arrived.eq(whole & self.receive.data),
             wanted.eq(arrived & (self.receive.sequence == expected)),
         ]
@@ -65,8 +67,12 @@ class LinkEnd(Block):
             m.d.sync += again.eq(1)
         with m.Elif(arrived & ((self.receive.sequence - expected)[:sequence] < self.config.window)):
             m.d.sync += again.eq(1)
-        with m.If(~whole & ~self.damaged.all()):
+        with m.If(~whole & ~self.dead & ~self.damaged.all()):
             m.d.sync += self.damaged.eq(self.damaged + 1)
+        quiet = Signal(range(self.config.silence + 1))
+        m.d.sync += quiet.eq(Mux(whole | self.dead, 0, quiet + 1))
+        with m.If(~whole & (quiet == self.config.silence - 1)):
+            m.d.sync += self.dead.eq(1)
         self._send(m, whole, expected, again)
         return m
 
@@ -98,7 +104,7 @@ class LinkEnd(Block):
             frame.again.eq(again),
             frame.crc.eq(crc(frame.as_value()[:body], self.config.crc_bits)),
         ]
-        m.d.sync += self.transmit.eq(frame)
+        m.d.sync += self.transmit.as_value().eq(Mux(self.dead, 0, frame.as_value()))
 
         # Acknowledgements beyond what was sent can only be damage the check sum missed; they are ignored.
         acknowledged, sent, advance = (Signal(sequence, name=name) for name in ("acknowledged", "sent", "advance"))

@@ -21,7 +21,8 @@ class Output(Block):
     packet of each other lane. Of the lanes in the winner's ``use``, the one with most credits is given; a packet's
     first flit takes it and the last gives it back, for use from the next cycle on.
     ``open`` are lanes with a credit, ``free`` those nobody has taken, ``roomy`` free ones with room for the longest
-    packet; all are zero while a slow link (``cycles`` above 1) is busy. ``space`` is the sum of credits.
+    packet; all are zero while a slow link (``cycles`` above 1) is busy, and while ``pause`` is high. ``space`` is the
+    sum of credits.
     Reset: all credits at hand, nothing taken.
     """
 
@@ -36,6 +37,7 @@ class Output(Block):
                 "ask": In(inputs),
                 "use": In(data.ArrayLayout(router.lanes, inputs)),
                 "flits": In(data.ArrayLayout(flit_layout(router), inputs)),
+                "pause": In(1),
                 "grant": Out(inputs),
                 "given": Out(router.lanes),
                 "link": Out(FlitLink(router)),
@@ -97,17 +99,15 @@ class Output(Block):
         return m
 
     def _pace(self, m: Module) -> Value:
-        """High when the link can take a flit: always, or every ``cycles`` cycles."""
+        """High when the link can take a flit: every ``cycles`` cycles, unless it is paused."""
         if self.config.cycles == 1:
-            ready = Signal(init=1)
-            m.d.comb += ready.eq(1)
-            return ready
+            return ~self.pause
         busy = Signal(range(self.config.cycles))
         with m.If(self.grant.any()):
             m.d.sync += busy.eq(self.config.cycles - 1)
         with m.Elif(busy != 0):
             m.d.sync += busy.eq(busy - 1)
-        return busy == 0
+        return (busy == 0) & ~self.pause
 
     def _arbitrate(self, m: Module, flit: Any) -> None:
         """The holder first, else round robin: ``behind`` masks the lanes after the last one that got a new turn."""

@@ -19,6 +19,7 @@ class Router(Block):
     coordinates, constant. A flit on ``i`` in cycle t is on ``o`` in cycle t + 2 at the earliest: one cycle in the
     buffer, in which route, lane and switch are decided together, one on the link. Flits of one packet stay in order; so
     do packets of the ordered kind from one chip to one chip within a message class. Backpressure is by credits only.
+    An output whose ``pause`` is high starts no flit; one that has been granted is on the link in the next cycle.
     Each output sees every input lane, so that lanes of one port do not share a crossbar input.
     Reset empties the router; both ends of each link must be reset together, for credits are not exchanged anew.
     """
@@ -32,6 +33,7 @@ class Router(Block):
                 "position": In(position_layout(config)),
                 "i": In(FlitLink(config)).array(config.ports),
                 "o": Out(FlitLink(config)).array(config.ports),
+                "pause": In(config.ports),
             },
         )
 
@@ -47,6 +49,7 @@ class Router(Block):
         for number, output in enumerate(outputs):
             m.submodules[f"output_{number}"] = place(output, platform)
             connect(m, output.link, flipped(self.o[number]))
+            m.d.comb += output.pause.eq(self.pause[number])
             m.d.comb += output.ask.eq(Cat(lane.ask[number] for lane in every))
             for index, lane in enumerate(every):
                 m.d.comb += [output.use[index].eq(lane.use), output.flits[index].eq(lane.flit)]

@@ -12,7 +12,7 @@ from spec.topology import Torus
 from verif.harness.formal import Properties
 
 RING = RouterConfig(
-    torus=Torus(sizes=(2,)), flit_bits=8, channels=2, escape_channels=2, depth=3, max_flits=2, tag_bits=1
+    torus=Torus(sizes=(2,)), flit_bits=9, channels=2, escape_channels=2, depth=3, max_flits=2, tag_bits=1
 )
 """The smallest router that has everything but adaptive lanes."""
 

@@ -4,9 +4,11 @@ import numpy as np
 
 from golden.link.traffic import Traffic
 from hdl.link.fabric import Fabric
+from hdl.link.guard import Guard
 from spec.link import RouterConfig
 from spec.topology import Kind, Torus
 from verif.harness.bench import Bench, Trial
+from verif.link import guard
 from verif.link.replay import Replay, replay
 
 UNICAST = (Kind.ORDERED, Kind.FREE, Kind.ADAPTIVE)
@@ -54,7 +56,7 @@ def in_order(traffic: Traffic, delivered: np.ndarray) -> bool:
 
 
 def check(trial: Trial) -> None:
-    """Each kind alone and all together, at light load and far beyond saturation; all pairs; reset in mid-flight."""
+    """Each kind alone and all together, light load and far beyond saturation; all pairs; reset; bad packets."""
     config: RouterConfig = trial.config
     model = trial.model(hierarchy=(trial.block.nodes[0].module_name,))
     cycles = 4000 if trial.long else 800
@@ -86,6 +88,11 @@ def check(trial: Trial) -> None:
         traffic = random_traffic(config, UNICAST, 1.0, cycles, trial.rng)
         assert (replay(model, config, traffic, cycles // 2, reset_after=True).delivered < 0).any()
         compare(all_pairs(config, Kind.FREE), cycles, fresh=False)
+    with trial.test("guard: good and bad packets and random bits, every wire as golden"):
+        wrong = guard.compare(trial.model(Guard(config)), config, guard.noise(config, 2 * cycles, trial.rng), trial.rng)
+        assert not wrong, f"{wrong} cycles differ"
+    with trial.test("bad packets among good ones: answered, broken off, and every credit comes home"):
+        guard.storm(model, config, cycles // 2, trial.rng)
     trial.row.figures["flits that arrived"] = sum(result.flits for result in found)
 
 
