@@ -16,6 +16,8 @@ from hdl.link.router import Router
 from hdl.link.switch import Switch
 from hdl.numerics import Add, Cast, Compare, Decode, Multiply, MultiplyAdd, Xorshift32
 from hdl.scalar.engine import ScalarEngine
+from hdl.system.chip import Chip
+from hdl.system.system import System
 from hdl.tensor.array import Array
 from hdl.tensor.engine import TensorEngine
 from hdl.vector.engine import VectorEngine
@@ -36,6 +38,7 @@ from spec.numerics import (
 )
 from spec.parameters import lookup
 from spec.scalar import ScalarConfig
+from spec.system import chip_of, instance_of, ultraserver_of
 from spec.topology import Torus
 from spec.vector import VectorConfig
 
@@ -57,6 +60,9 @@ BLOCKS: dict[str, Callable[[MachineConfig], Block]] = {
     "hbm.controller": lambda machine: HbmController(controller_of(machine.chip)),
     "hbm.scheduler": lambda machine: HbmScheduler(controller_of(machine.chip)),
     "hbm.stack": lambda machine: HbmStack(stack_of(machine.chip)),
+    "system.chip": lambda machine: Chip(chip_of(machine)),
+    "system.instance": lambda machine: System(instance_of(machine)),
+    "system.ultraserver": lambda machine: System(ultraserver_of(machine)),
     "numerics.add": lambda _: Add(AddConfig()),
     "numerics.cast": lambda _: Cast(CastConfig(sources=("fp32",), targets=OPERANDS)),
     "numerics.compare": lambda _: Compare(CompareConfig()),

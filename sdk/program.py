@@ -22,7 +22,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from golden.core.order import Entry, ordered
+from golden.core.order import Entry, agents, ordered
 from sdk.engines import ScalarQueue, TensorQueue, VectorQueue
 from sdk.tensors import View, contiguous
 from spec.core import ENGINES, LINE_BYTES, WORD_BYTES, CoreConfig, core_of
@@ -50,12 +50,16 @@ class Code:
 class Program:
     """A program for one core. Entered as a context, it is finished when the context ends."""
 
-    def __init__(self, machine: Preset | CoreConfig) -> None:
+    def __init__(self, machine: Preset | CoreConfig, *, hbm: range | None = None) -> None:
+        """``hbm``: the bytes of HBM that tensors and code are put into, lines from end to end; all, by default."""
         self.config = core_of(machine.machine) if isinstance(machine, Preset) else machine
         self.entries: list[Entry] = []
         self.tensors: dict[str, View] = {}
         self.code: Code | None = None
-        self._sbuf = self._hbm = 0
+        room = range(self.config.hbm_bytes) if hbm is None else hbm
+        if room.start % LINE_BYTES or not 0 <= room.start < room.stop <= self.config.hbm_bytes:
+            raise refuse("Program", "hbm", room, f"bytes of 0 to {self.config.hbm_bytes}, from a line's first on")
+        self._sbuf, self._hbm, self._hbm_end = 0, room.start, room.stop
         self._psum = 0
         self._queue = 0
         self.tensor = TensorQueue(self)
@@ -75,8 +79,8 @@ class Program:
             raise refuse("Program", "name", name, "a name that no other tensor has")
         view = contiguous("hbm", format_, tuple(shape), self._hbm, name=name)
         self._hbm = -(-view.box.high // LINE_BYTES) * LINE_BYTES
-        if self._hbm > self.config.hbm_bytes:
-            raise refuse("Program", name, shape, f"what fits into {self.config.hbm_bytes} bytes of HBM")
+        if self._hbm > self._hbm_end:
+            raise refuse("Program", name, shape, f"what fits into HBM up to byte {self._hbm_end}")
         self.tensors[name] = view
         return view
 
@@ -182,6 +186,25 @@ class Program:
             reads.append(indices)
         self.add(f"queue {queue}", "dma", fields, reads, [target])
 
+    def notify(self, core: int, signal: int, *after: View) -> None:
+        """Add 1 to a signal of a core of the system, when all that was done with the views ``after`` is complete."""
+        self.add("sync", "nop", {}, after, [])
+        update = {"update": "increment", "update_semaphore": self._signal(signal), "update_core": core + 1}
+        self.add("sync", "nop", update, [], [])
+
+    def expect(self, signal: int, count: int, *before: View) -> None:
+        """What touches the views ``before`` from here on waits until a signal of this core has come ``count`` times."""
+        wait = {"wait": 1, "wait_semaphore": self._signal(signal), "wait_value": count}
+        self.add("sync", "nop", wait, [], [])
+        self.add("sync", "nop", {}, [], before)
+
+    def _signal(self, signal: int) -> int:
+        """Semaphore of a signal: behind those that order the program."""
+        used = len(agents(self.config))
+        if not 0 <= signal < self.config.semaphores - used:
+            raise refuse("Program", "signal", signal, f"0 to {self.config.semaphores - used - 1}")
+        return used + signal
+
     def finish(self) -> Code:
         """Order what depends, append the halts, and place the code behind the tensors."""
         if self.code is not None:
@@ -198,8 +221,8 @@ class Program:
                 lines[engine].append("end of the program")
             starts[engine] = self._hbm // LINE_BYTES
             self._hbm += len(words[engine]) * INSTRUCTION_BYTES
-        if self._hbm > self.config.hbm_bytes:
-            raise refuse("Program", "size", self._hbm, f"at most {self.config.hbm_bytes} bytes of HBM")
+        if self._hbm > self._hbm_end:
+            raise refuse("Program", "size", self._hbm, f"what fits into HBM up to byte {self._hbm_end}")
         self.code = Code(words, lines, starts)
         return self.code
 
@@ -224,7 +247,9 @@ def widened(target: View, source: View) -> tuple[View, View]:
     size = source.size
     count = WORD_BYTES // size
     sides = (target, source)
-    inner = all(len(view.shape) > view.tile and view.steps[-1] == size and view.shape[-1] % count == 0 for view in sides)
+    inner = all(
+        len(view.shape) > view.tile and view.steps[-1] == size and view.shape[-1] % count == 0 for view in sides
+    )
     steps = [step for view in sides for step in (view.offset, *view.steps[view.tile : -1])]
     if count == 1 or target.format != source.format or not inner or any(step % WORD_BYTES for step in steps):
         return target, source

@@ -27,14 +27,18 @@ class ProgramError(RuntimeError):
         super().__init__(f"{line}: {fault}")
 
 
-class Target(Protocol):
-    """Something that runs programs: memories that live on from run to run."""
+class Host(Protocol):
+    """Access to HBM from outside."""
 
     def write(self, address: int, data: Bytes) -> None:
         """Bytes into HBM."""
 
     def read(self, address: int, count: int) -> Bytes:
         """Bytes from HBM."""
+
+
+class Target(Host, Protocol):
+    """Something that runs programs: memories that live on from run to run."""
 
     def run(self, starts: Mapping[str, Start]) -> Report:
         """Run what lies in HBM."""
@@ -73,7 +77,7 @@ class Result:
     """Outcome of a run: tensors by name, and the report."""
 
     program: Program
-    target: Target
+    target: Host
     report: Report
 
     def __getitem__(self, name: str) -> npt.NDArray[Any]:
@@ -98,7 +102,7 @@ def as_bytes(view: View, array: npt.NDArray[Any]) -> Bytes:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
-def load(program: Program, target: Target, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, Start]:
+def load(program: Program, target: Host, inputs: Mapping[str, npt.NDArray[Any]]) -> dict[str, Start]:
     """Write code and inputs into HBM; where each engine starts."""
     code = program.finish()
     for name, array in inputs.items():

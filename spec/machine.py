@@ -44,6 +44,7 @@ class MachineConfig(Parameters):
     chip: ChipConfig
     instance_chips: int = parameter(16, unit="chips", low=1, high=1024, doc="chips of one instance (or server)")
     ultraserver_instances: int = parameter(4, unit="instances", low=1, high=1024, doc="instances of one UltraServer")
+    fabric: str = parameter("torus", choices=("torus", "switch"), doc="what joins the chips of an UltraServer")
     efa_gbits: float = parameter(200, unit="Gbit/s", low=0.0, high=1e6, doc="EFA network, share of one chip")
 
     @property

@@ -46,6 +46,7 @@ _COMMON_SOURCES = {
     "chip.link_gbytes": "hardware: NeuronLink bandwidth per chip",
     "instance_chips": "hardware: instance page",
     "ultraserver_instances": "hardware: UltraServer page",
+    "fabric": "hardware: NeuronLink topology",
     "efa_gbits": "hardware: instance page, over its 16 chips",
 }
 
@@ -163,6 +164,7 @@ TRN3 = Preset(
         ),
         instance_chips=4,
         ultraserver_instances=36,
+        fabric="switch",
     ),
     _COMMON_SOURCES
     | {

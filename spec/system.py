@@ -5,7 +5,7 @@ the system are numbered chip by chip. A core reads, writes and signals everywher
 """
 
 import dataclasses
-from typing import Any
+import math
 
 from spec.core import LINE_BYTES, CoreConfig, core_of
 from spec.link import RouterConfig, bits_for
@@ -27,7 +27,7 @@ class SystemConfig(Parameters):
     router: RouterConfig
     cores: int = parameter(2, unit="cores/chip", low=1, high=64, power_of_two=True, doc="cores that share a memory")
     chip_lines: int = parameter(
-        256, unit="lines of 64 B", low=16, high=1 << 31, power_of_two=True, doc="memory of one chip"
+        256, unit="lines of 64 B", low=16, high=1 << 32, power_of_two=True, doc="memory of one chip"
     )
     reads: int = parameter(4, unit="reads", low=1, high=64, doc="reads from other chips a chip answers at a time")
     memory: str = parameter(
@@ -85,14 +85,59 @@ class SystemConfig(Parameters):
         return max(self.flits(operation) for operation in OPERATIONS)
 
 
-def system_of(machine: MachineConfig, sizes: tuple[int, ...], **changes: Any) -> SystemConfig:
-    """Chips of a preset's machine on a torus of ``sizes``; ``changes`` are other fields of :class:`SystemConfig`."""
-    torus = Torus(sizes=sizes)
-    flit_bits = 128
-    router = RouterConfig(
-        torus=torus, flit_bits=flit_bits, classes=2, channels=2, escape_channels=2, depth=8, max_flits=8, tag_bits=2
+MODEL_LINES = 1 << 16
+"""A memory of more lines than this stays outside of the chip: 4 MiB are simulated as they are."""
+
+
+def router_of(torus: Torus, flit_bits: int = 128) -> RouterConfig:
+    """A router for what chips ask of each other: two message classes, packets of a header and a line with its mask."""
+    body = 9 * LINE_BYTES + 64
+    return RouterConfig(
+        torus=torus,
+        flit_bits=flit_bits,
+        classes=2,
+        channels=2,
+        escape_channels=2,
+        max_flits=max(8, 1 + -(-body // flit_bits)),
+        tag_bits=bits_for(len(OPERATIONS) - 1),
     )
-    core = core_of(machine)
-    lines = changes.pop("chip_lines", core.hbm_lines * machine.chip.cores)
-    core = dataclasses.replace(core, hbm_lines=lines * torus.nodes)
-    return SystemConfig(core=core, router=router, cores=machine.chip.cores, chip_lines=lines, **changes)
+
+
+def system_of(machine: MachineConfig, torus: Torus) -> SystemConfig:
+    """Chips of a preset's machine on a torus. Memories begin at multiples of a power of two, not below their size."""
+    chip = machine.chip
+    lines = int(chip.hbm_stack_gib * chip.hbm_stacks * (1 << 30)) // LINE_BYTES
+    pitch = 1 << (lines - 1).bit_length()
+    return SystemConfig(
+        core=dataclasses.replace(core_of(machine), hbm_lines=pitch * torus.nodes),
+        router=router_of(torus),
+        cores=chip.cores,
+        chip_lines=pitch,
+        memory="model" if pitch <= MODEL_LINES else "port",
+    )
+
+
+def chip_of(machine: MachineConfig) -> SystemConfig:
+    """One chip alone: its fabric has one node."""
+    return system_of(machine, Torus(sizes=(1,)))
+
+
+def instance_of(machine: MachineConfig) -> SystemConfig:
+    """One instance: its chips on the torus nearest to a square."""
+    return system_of(machine, Torus(sizes=_square(machine)))
+
+
+def ultraserver_of(machine: MachineConfig) -> SystemConfig:
+    """Instances joined by rings of the chips at equal places, whose links are half as wide."""
+    square = _square(machine)
+    count = machine.ultraserver_instances
+    cycles = (*(1 for _ in square), 2) if count > 1 else ()
+    return system_of(machine, Torus(sizes=(*square, count) if count > 1 else square, cycles=cycles))
+
+
+def _square(machine: MachineConfig) -> tuple[int, ...]:
+    if machine.fabric != "torus":
+        raise refuse("system", "fabric", machine.fabric, "torus: chips behind switches are not joined yet")
+    chips = machine.instance_chips
+    short = max(size for size in range(1, math.isqrt(chips) + 1) if chips % size == 0)
+    return (chips // short, short) if short > 1 else (chips,)

@@ -32,6 +32,14 @@ class System:
         self.lost = 0
         """Updates for cores that do not exist."""
 
+    def write(self, address: int, data: Bytes) -> None:
+        """Bytes into the memories, as the host does."""
+        self.hbm[address : address + len(data)] = data
+
+    def read(self, address: int, count: int) -> Bytes:
+        """Bytes from the memories."""
+        return self.hbm[address : address + count].copy()
+
     def run(self, starts: Sequence[Mapping[str, Start]]) -> list[Report]:
         """Start all cores at once and run until nothing happens any more; one report each."""
         if len(starts) != len(self.cores):

@@ -29,7 +29,7 @@ class Gate(Block):
     is answered with zeros.
 
     ``number`` is the core's within the chip, ``chip`` that of the chip, both constant. Latency: none to the own memory,
-    one cycle to ``away``.
+    one cycle to ``away`` and ``near``.
     """
 
     config: SystemConfig
@@ -62,7 +62,15 @@ class Gate(Block):
             self.away.payload.eq(away.o.payload),
             away.o.ready.eq(self.away.ready),
         ]
-        updates, dropped = self._updates(m, away)
+        # The core may choose another update while none is taken: the queue takes whatever comes first.
+        sent = Fifo(FifoConfig(width=UPDATE.size, depth=2), UPDATE)
+        m.submodules.sent_queue = place(sent, platform)
+        m.d.comb += [
+            sent.i.valid.eq(self.sent.valid),
+            sent.i.payload.eq(self.sent.payload),
+            self.sent.ready.eq(sent.i.ready),
+        ]
+        updates, dropped = self._updates(m, sent.o, away)
         request = self.lines.payload
         line_bits = (config.chip_lines - 1).bit_length()
         where = request.line[line_bits:]
@@ -114,9 +122,9 @@ class Gate(Block):
         assert len(request.mask) == LINE_BYTES
         return m
 
-    def _updates(self, m: Module, away: Fifo) -> tuple[Any, Any]:
+    def _updates(self, m: Module, sent: Any, away: Fifo) -> tuple[Any, Any]:
         """The core's updates go first, they are few. Returns: one wants to leave the chip; one is dropped."""
-        config, update = self.config, self.sent.payload
+        config, update = self.config, sent.payload
         core_bits = (config.cores - 1).bit_length()
         number = Signal(16)
         chip, core = number[core_bits:], number[:core_bits] if core_bits else 0
@@ -125,12 +133,12 @@ class Gate(Block):
             number.eq(update.core - 1),
             exists.eq(chip < config.chips),
             own.eq(chip == self.chip),
-            leaves.eq(self.sent.valid & exists & ~own),
-            self.near.valid.eq(self.sent.valid & own),
+            leaves.eq(sent.valid & exists & ~own),
+            self.near.valid.eq(sent.valid & own),
             self.near.payload.core.eq(core),
             self.near.payload.update.eq(update),
             self.near.payload.update.core.eq(0),
-            self.sent.ready.eq(Mux(own, self.near.ready, ~exists | away.i.ready)),
+            sent.ready.eq(Mux(own, self.near.ready, ~exists | away.i.ready)),
         ]
         with m.If(leaves):
             body = body_of(away.i.payload, config, "update")
@@ -143,4 +151,4 @@ class Gate(Block):
                 body.value.eq(update.value),
                 body.core.eq(core),
             ]
-        return leaves, self.sent.valid & ~exists
+        return leaves, sent.valid & ~exists

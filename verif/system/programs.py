@@ -2,13 +2,11 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from golden.core.core import Start
-from golden.core.memory import Bytes
-from golden.core.report import Report
 from golden.system.system import System
 from spec.core import LINE_BYTES
 from spec.isa import INSTRUCTION_BYTES, encode
@@ -16,6 +14,7 @@ from spec.link import RouterConfig
 from spec.system import OPERATIONS, SystemConfig
 from spec.topology import Torus
 from verif.core.bench import LITTLE
+from verif.system.driver import RtlSystem
 
 
 def system_config(sizes: tuple[int, ...], cores: int = 1, chip_lines: int = 128, **router: Any) -> SystemConfig:
@@ -46,22 +45,7 @@ KINDS = {
 """By whether source and target are on the core's own chip."""
 
 
-class Machine(Protocol):
-    """A system that runs programs: golden, or compiled hardware."""
-
-    config: SystemConfig
-
-    def write(self, address: int, data: Bytes) -> None:
-        """Whole lines into the memories."""
-
-    def read(self, address: int, count: int) -> Bytes:
-        """Whole lines from the memories."""
-
-    def run(self, starts: Sequence[Mapping[str, Start]]) -> list[Report]:
-        """Run what lies in the memories."""
-
-
-def load(machine: Machine, programs: Mapping[int, tuple[int, Sequence[int]]]) -> list[dict[str, Start]]:
+def load(machine: System | RtlSystem, programs: Mapping[int, tuple[int, Sequence[int]]]) -> list[dict[str, Start]]:
     """Write the sync programs ``core -> (line, words)`` into the memories; where each core starts."""
     starts: list[dict[str, Start]] = [{} for _ in range(machine.config.chips * machine.config.cores)]
     for core, (line, words) in programs.items():
@@ -69,18 +53,6 @@ def load(machine: Machine, programs: Mapping[int, tuple[int, Sequence[int]]]) ->
         machine.write(line * LINE_BYTES, np.frombuffer(code, np.uint8))
         starts[core] = {"sync": Start(line, len(words))}
     return starts
-
-
-class GoldenSystem(System):
-    """The golden system with the host's interface."""
-
-    def write(self, address: int, data: Bytes) -> None:
-        """Bytes into the memories."""
-        self.hbm[address : address + len(data)] = data
-
-    def read(self, address: int, count: int) -> Bytes:
-        """Bytes from the memories."""
-        return self.hbm[address : address + count].copy()
 
 
 @dataclasses.dataclass(frozen=True)
