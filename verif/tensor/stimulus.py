@@ -212,6 +212,7 @@ class Writer:
         most = config.columns if loading else config.moving_columns
         beyond = (1 << config.columns_bits) - 1
         unknown = sorted({*range(1 << OPERAND_CODE_BITS)} - {OPERAND_CODES[name] for name in config.operands})
+        others = [name for name in config.operands if operand_kind(name) != self.kind]
         packed = [name for name in config.operands if operand_kind(name) != Kind.NUMBER]
         changes: list[dict[str, Any]] = [
             {"format": int(rng.choice(unknown))} if unknown else {"columns": 0},
@@ -231,6 +232,7 @@ class Writer:
                 {"offset": config.bank_depth},
                 {"bank": (1 << config.psum_banks.bit_length()) - 1},
                 {"accumulate": True},
+                {"format": operand_code(str(rng.choice(others)))} if others else {"columns": 0},
                 {"split": config.splits},
                 {"split": config.splits - 1, "bank": config.psum_banks - 1, "columns": 2, "offset": 0},
                 {"masked": 1 << config.tiles if 1 < config.tiles < MOST_TILES else 1 << MOST_TILES - 1},
