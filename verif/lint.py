@@ -11,12 +11,12 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
 
 from hdl.catalog import BLOCKS
-from hdl.emit import emit
+from hdl.emit import Emission, emit
 from spec.presets import machine_named
 from spec.results import BUILD
 from verif import tools
@@ -115,8 +115,8 @@ def lint_all(presets: Iterable[str] = PRESETS) -> list[str]:
     for preset in presets:
         folder = BUILD / "lint" / preset
         folder.mkdir(parents=True, exist_ok=True)
-        for name, factory in BLOCKS.items():
-            emission = emit(factory(machine_named(preset)))
+        emissions = {name: emit(factory(machine_named(preset))) for name, factory in BLOCKS.items()}
+        for name, emission in _largest(emissions).items():
             source = folder / f"{name.replace('.', '_')}.v"
             source.write_text(emission.verilog)
             beside = [Path(shutil.copy(path, folder)) for path in emission.sources]
@@ -133,6 +133,17 @@ def lint_all(presets: Iterable[str] = PRESETS) -> list[str]:
     skipped = "" if tools.iverilog() else "; Icarus is not installed and was left out"
     print(f"{len(jobs)} files linted, {len(problems)} problems, {len(waivers)} waivers{skipped}")
     return problems
+
+
+def _largest(emissions: Mapping[str, Emission]) -> dict[str, Emission]:
+    """Those that no other one holds as a part: the rest is linted inside them."""
+    held = {name: {entry["name"] for entry in one.description["modules"]} for name, one in emissions.items()}
+    tops = {name: one.description["module"]["name"] for name, one in emissions.items()}
+    found: dict[str, Emission] = {}
+    for name in sorted(emissions, key=lambda name: -len(held[name])):
+        if not any(tops[name] in held[other] for other in found):
+            found[name] = emissions[name]
+    return found
 
 
 def verilator(folder: Path, names: list[str], top: str) -> list[Message]:
