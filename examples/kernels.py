@@ -77,28 +77,37 @@ def product(p: Program, left: View, right: View, depth: int, finish: Finish) -> 
             finish(m, n, result)
 
 
-def matmul(config: CoreConfig, k: int, m: int, n: int, format_: str = "bf16", seed: int = 0) -> Kernel:
-    """``c = a.T @ b``: ``a`` stays in SBUF, columns of ``b`` come into two buffers in turn, results leave from two."""
+def matmul(
+    config: CoreConfig, k: int, m: int, n: int, format_: str = "bf16", *, result: str = "fp32", seed: int = 0
+) -> Kernel:
+    """``c = a.T @ b``: ``a`` stays in SBUF, columns of ``b`` come into two buffers in turn, results leave from two.
+
+    The parts of ``a`` are fetched when the first columns of ``b`` need them, so that the array need not wait for all.
+    """
     with Program(config) as p:
-        a, b, c = p.input("a", (k, m), format_), p.input("b", (k, n), format_), p.output("c", (m, n), "fp32")
+        a, b, c = p.input("a", (k, m), format_), p.input("b", (k, n), format_), p.output("c", (m, n), result)
         lanes, bank = config.partitions, config.tensor.bank_depth
-        left = loaded(p, a, format_)
+        left = blocks(p, k, m, format_)
         moving = [blocks(p, k, min(n, bank), format_) for _ in range(2)]
-        results = [p.sbuf((min(m, lanes), min(n, bank)), "fp32") for _ in range(2)]
+        results = [p.sbuf((min(m, lanes), min(n, bank)), result) for _ in range(2)]
         count = 0
         for number, columns in steps(n, bank):
             right = moving[number % 2][:, :, : columns.stop - columns.start]
             fetch(p, right, b[:, columns])
+            for _, rows in steps(m, lanes):
+                part = left[:, :, rows]
+                if number == 0:
+                    fetch(p, part, a[:, rows])
 
-            def finish(rows: slice, _: slice, found: View, columns: slice = columns) -> None:
-                nonlocal count
-                tile = results[count % 2][: found.partitions, : found.elements]
-                copy = p.scalar.tensor_copy if count % 2 else p.vector.tensor_copy
-                copy(tile, found)
-                p.dma(c[rows, columns], tile)
-                count += 1
+                def finish(_: slice, __: slice, found: View, rows: slice = rows, columns: slice = columns) -> None:
+                    nonlocal count
+                    tile = results[count % 2][: found.partitions, : found.elements]
+                    copy = p.scalar.tensor_copy if count % 2 else p.vector.tensor_copy
+                    copy(tile, found)
+                    p.dma(c[rows, columns], tile)
+                    count += 1
 
-            product(p, left, right, k, finish)
+                product(p, part, right, k, finish)
     rng = np.random.default_rng(seed)
     x, y = (as_format(rng.normal(size=shape), format_) for shape in ((k, m), (k, n)))
     return Kernel(p, {"a": x, "b": y}, {"c": x.T @ y}, 1e-4 * k)

@@ -26,6 +26,8 @@ CONSTANT_FIRST = 5
 """The same where the reader of the constants reads the operand too."""
 ENDS = {"vector": 2, "scalar": 1}
 """From the last row taken, plus the engine's latency, to its status."""
+AHEAD = 8
+"""Rows that a reader of the tensor engine has asked for and the engine has not taken, at most."""
 STATUS = 2
 """From an element unit's status to the change of a semaphore; the unit is free then too."""
 ELEMENT = 4
@@ -58,6 +60,8 @@ class Costs:
         self.free = {"vector": 0, "scalar": 0}
         self.columns = {"load_stationary": -1, "matmul": -1}
         """Cycle in which each port of the tensor engine takes its last column."""
+        self.asked = {"load_stationary": 0, "matmul": 0}
+        """Cycle in which each reader asks for its last row, and can take the next pattern."""
         self.swapped = -1
         self.tensor_done = 0
 
@@ -107,24 +111,33 @@ class Costs:
         return self.config.vector.latency if engine == "vector" else self.config.scalar.latency
 
     def _tensor(self, name: str, work: Work, hand: int) -> Times:
-        """A reader fetches ahead while the engine takes the columns before."""
+        """Readers fetch ahead, as many rows as they have room for, while the engine takes the columns before."""
         config = self.config.tensor
         rows = max((count for _, count in work.reads), default=1)
-        other = self.columns["matmul" if name == "load_stationary" else "load_stationary"]
-        first = max(hand + SBUF_ROW, self.columns[name] + 1)
+        hand = max(hand, self.asked[name])
         if name == "load_stationary":
-            first = max(first, self.swapped + 1)
-            last = first + rows - 1
+            last = self._load(hand + SBUF_ROW, rows)
             done = last + 1
         else:
-            first = max(first, other + 1)
-            if other > self.swapped:
+            loaded = self.columns["load_stationary"]
+            first = max(hand + SBUF_ROW, self.columns[name] + 1, loaded + 1)
+            if loaded > self.swapped:
                 self.swapped = first
             last = first + rows - 1
             done = last + config.latency
         self.columns[name] = last
+        self.asked[name] = max(hand + rows, last - AHEAD)
         self.tensor_done = max(done, self.tensor_done + 1)
-        return Times(max(hand, first - SBUF_ROW), last, self.tensor_done + self.update)
+        return Times(hand, last, self.tensor_done + self.update)
+
+    def _load(self, arrives: int, columns: int) -> int:
+        """When the last group of columns is taken: they come one a cycle, and wait for the stationary before."""
+        group = self.config.tensor.load_columns
+        taken = max(self.swapped, self.columns["load_stationary"])
+        for start in range(0, columns, group):
+            size = min(group, columns - start)
+            taken = max(taken + (1 if start == 0 else size), arrives + start + size - 1)
+        return taken
 
     def transfer(self, transfer: Transfer, time: int) -> int:
         """When the update of a transfer that an engine takes at ``time`` is taken."""
