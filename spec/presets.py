@@ -90,7 +90,10 @@ TRN1 = Preset(
     MachineConfig(
         chip=ChipConfig(
             core=CoreConfig(
-                tensor=TensorConfig(formats=("bf16", "fp16", "tf32", "fp32", "fp8_e4m3", "fp8_e5m2", "fp8_e3m4")),
+                tensor=TensorConfig(
+                    formats=("bf16", "fp16", "tf32", "fp32", "fp8_e4m3", "fp8_e5m2", "fp8_e3m4"),
+                    tiles=2,
+                ),
                 tensor_clock_ghz=2.8,
                 vector_clock_ghz=1.12,
                 scalar_clock_ghz=1.4,
@@ -109,7 +112,11 @@ TRN1 = Preset(
         ultraserver_instances=1,
         efa_gbits=50,
     ),
-    _COMMON_SOURCES | {"chip.core.tensor.formats": "arch: data types of the tensor engine"},
+    _COMMON_SOURCES
+    | {
+        "chip.core.tensor.formats": "arch: data types of the tensor engine",
+        "chip.core.tensor.tiles": "nki.isa.nc_matmul: two tiles of 64 rows from this generation on",
+    },
 )
 
 TRN2 = Preset(
@@ -120,6 +127,8 @@ TRN2 = Preset(
                     formats=("bf16", "fp16", "tf32", "fp32", "fp8_e4m3", "fp8_e5m2", "fp8_e3m4"),
                     double_row=True,
                     transpose=True,
+                    sparsity=True,
+                    tiles=4,
                 ),
             ),
         ),
@@ -129,6 +138,8 @@ TRN2 = Preset(
         "chip.core.tensor.formats": "arch: data types of the tensor engine",
         "chip.core.tensor.double_row": "arch: FP8 performance mode",
         "chip.core.tensor.transpose": "arch: transpose mode",
+        "chip.core.tensor.sparsity": "arch: structured sparsity",
+        "chip.core.tensor.tiles": "nki.isa.nc_matmul: four tiles of 32 rows from this generation on",
     },
 )
 
@@ -151,6 +162,9 @@ TRN3 = Preset(
                     double_row=True,
                     microscaling=True,
                     transpose=True,
+                    sparsity=True,
+                    tiles=4,
+                    bf16_results=True,
                     whole_psum=True,
                 ),
                 vector_clock_ghz=1.2,
@@ -171,7 +185,10 @@ TRN3 = Preset(
         "chip.core.tensor.formats": "arch: data types of the tensor engine",
         "chip.core.tensor.double_row": "arch: FP8 performance mode",
         "chip.core.tensor.transpose": "arch: transpose mode",
+        "chip.core.tensor.sparsity": "arch: structured sparsity",
+        "chip.core.tensor.tiles": "nki.isa.nc_matmul: four tiles of 32 rows from this generation on",
         "chip.core.tensor.microscaling": "arch: MXFP8 and MXFP4",
+        "chip.core.tensor.bf16_results": "arch: BF16 results in PSUM",
         "chip.core.tensor.whole_psum": "arch: one matmul fills up to all of PSUM",
         "efa_gbits": "hardware: 28.8 Tbit/s of a Gen2 UltraServer over its 144 chips",
     },
