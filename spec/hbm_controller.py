@@ -199,9 +199,9 @@ class HbmControllerConfig(Parameters):
     read_lines: int = parameter(64, unit="lines", low=2, high=64, doc="reorder window of reads")
     write_lines: int = parameter(128, unit="lines", low=2, high=256, doc="write buffer")
     high_water: int = parameter(124, unit="lines", low=1, high=256, doc="writes that start a write batch")
-    low_water: int = parameter(16, unit="lines", low=0, high=255, doc="writes left when a write batch ends")
+    low_water: int = parameter(32, unit="lines", low=0, high=255, doc="writes left when a write batch ends")
     prepare: int = parameter(
-        12, unit="lines", low=0, high=256, doc="distance to a batch's end at which rows of the next open"
+        24, unit="lines", low=0, high=256, doc="distance to a batch's end at which rows of the next open"
     )
     idle_slots: int = parameter(16, unit="slots", low=1, high=255, doc="slots without reads after which writes drain")
     age_limit: int = parameter(

@@ -4,10 +4,11 @@ Each is a lower bound on the slots a pseudo channel needs; the utilisation bound
 
 *Balance*: every access takes a slot of its own pseudo channel.
 
-*Activation*: four ACT a tFAW. Cut the trace into blocks longer than all windows together; each (block, bank, row) that
-occurs needs an ACT. One ACT may serve two blocks only if they follow each other, or if no other row of the bank is
-forced in between: a line in the middle of a block, further from both its ends than the windows hold, is sent after all
-lines of the block before and before all lines of the block after. The best of several block lengths counts.
+*Activation*: four ACT a tFAW. The windows hold ``held`` lines, so a line that is more than ``held`` places behind
+another of its pseudo channel is sent after it. Two lines of one row between which a third line of the same bank, more
+than ``held`` places from both, wants another row cannot share an ACT: the row is closed in between. So the lines of
+each row fall into runs, cut wherever a third line forces it, and each run needs an ACT of its own (its first line and
+the first line of the next run are sent before and after the third one).
 
 *Row cycle*: a bank's own ACTs are tRC apart, counted in the same way, and its refreshes take tRFCpb each tREFI.
 
@@ -26,9 +27,6 @@ from spec.hbm import LINE_ACCESSES, SLOT_CK
 from spec.hbm_controller import HbmControllerConfig
 
 Ints = NDArray[np.int64]
-
-BLOCKS = (1 << 9, 1 << 11, 1 << 13, 1 << 20)
-"""Block lengths in lines of one pseudo channel."""
 
 ACTS = 4
 """Activations a tFAW may hold."""
@@ -84,30 +82,18 @@ def bound(config: HbmControllerConfig, addresses: Ints, writes: Ints) -> Bound:
 
 
 def _activations(config: HbmControllerConfig, lines: Ints) -> Ints:
-    """Activations each bank must have at least; of several block lengths the one with the largest sum."""
-    banks, rows = config.geometry.all_banks, config.geometry.rows
-    held = config.read_lines + config.write_lines + 1
-    place = lines[:, 1] * rows + lines[:, 2]
-    best = np.zeros(banks, np.int64)
-    for length in BLOCKS:
-        if length < 2 * held < len(lines):
-            continue
-        position = np.arange(len(lines))
-        block, offset = position // length, position % length
-        count = int(block[-1]) + 1 if len(block) else 0
-        forced = np.zeros((banks, count + 1), np.int64)  # lines in the middle of blocks before this one
-        middle = (offset >= held) & (offset < length - held)
-        np.add.at(forced, (lines[middle, 1], block[middle] + 1), 1)
-        forced = forced.cumsum(axis=1)
-        pairs = np.unique(np.stack([place, block], axis=1), axis=0)
-        bank, when = pairs[:, 0] // rows, pairs[:, 1]
-        same = pairs[1:, 0] == pairs[:-1, 0]  # the same row again, in a later block
-        between = forced[bank[1:], when[1:]] - forced[bank[1:], np.minimum(when[:-1] + 1, count)]
-        merged = np.concatenate([[False], same & (between == 0)])
-        total = np.bincount(bank[~merged], minlength=banks)
-        if total.sum() > best.sum():
-            best = total
-    return best
+    """Activations each bank must have at least."""
+    held = (config.read_lines + 1) * bool((lines[:, 4] == 0).any()) + (config.write_lines + 1) * bool(lines[:, 4].any())
+    needed = np.zeros(config.geometry.all_banks, np.int64)
+    for bank in range(len(needed)):
+        position = np.flatnonzero(lines[:, 1] == bank)
+        order = np.argsort(lines[position, 2], kind="stable")
+        row, line = lines[position[order], 2], position[order]
+        same = row[1:] == row[:-1]  # neighbours here are the row's lines in the order of the trace
+        after = np.searchsorted(position, line[:-1] + held, "right")
+        before = np.searchsorted(position, line[1:] - held, "left")
+        needed[bank] = len(line) - np.count_nonzero(same & (after >= before))
+    return needed
 
 
 @numba.njit(cache=True)

@@ -27,16 +27,18 @@ column command before its refresh. No bank is refreshed twice before all were on
 *Age*. When the oldest read has been the oldest for ``age_limit`` slots, it alone may use the column bus and its bank.
 """
 
+import dataclasses
+from collections import namedtuple
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from spec.hbm import LINE_ACCESSES, SLOT_CK
-from spec.hbm_controller import HbmControllerConfig
+from spec.hbm_controller import HbmControllerConfig, HbmSlots
 
 RD, WR, ACT, PRE, REF = range(5)
 """Command kinds in a log."""
@@ -50,48 +52,18 @@ BANK, ROW, COLUMN, LINE, SENT = range(5)
 Ints = NDArray[np.int64]
 
 
-class _Config(NamedTuple):
-    """``HbmControllerConfig`` as integers the compiled code can hold."""
+_CHOICES = [field.name for field in dataclasses.fields(HbmControllerConfig) if field.type in (int, bool)]
+_SLOTS = [field.name for field in dataclasses.fields(HbmSlots)]
+_SHAPE = ("pcs", "banks", "banks_in_group", "groups", "t_refi")
+_Config = cast(Any, namedtuple)("_Config", [*_SHAPE, *_CHOICES, *_SLOTS])
+"""``HbmControllerConfig`` and its ``HbmSlots`` as numbers that compiled code can hold."""
 
-    pcs: int
-    banks: int
-    banks_in_group: int
-    groups: int
-    t_refi: int
-    read_lines: int
-    write_lines: int
-    high_water: int
-    low_water: int
-    prepare: int
-    idle_slots: int
-    age_limit: int
-    refresh_ahead: int
-    refresh_urgent: int
-    in_order: bool
-    rcd_rd: int
-    rcd_wr: int
-    rp: int
-    ras: int
-    rc: int
-    ccd_l: int
-    ccd_r: int
-    rrd_s: int
-    rrd_l: int
-    faw: int
-    wtr_s: int
-    wtr_l: int
-    rtw: int
-    rtp: int
-    wr_pre: int
-    rfc_pb: int
-    rrefd: int
 
-    @classmethod
-    def of(cls, config: HbmControllerConfig) -> "_Config":
-        g = config.geometry
-        chosen = {name: getattr(config, name) for name in cls._fields[5:15]}
-        timed = {name: getattr(config.slots, name) for name in cls._fields[15:]}
-        return cls(g.pseudo_channels, g.all_banks, g.banks, g.groups, config.timing.t_refi, **chosen, **timed)
+def _compiled_config(config: HbmControllerConfig) -> Any:
+    g = config.geometry
+    shape = (g.pseudo_channels, g.all_banks, g.banks, g.groups, config.timing.t_refi)
+    choices, slots = (getattr(config, name) for name in _CHOICES), (getattr(config.slots, name) for name in _SLOTS)
+    return _Config(*shape, *choices, *slots)
 
 
 class _State(NamedTuple):
@@ -404,7 +376,7 @@ def replay(
     lines = lines_of(config, np.asarray(addresses, np.int64), np.asarray(writes, np.int64))
     when = np.zeros(len(lines), np.int64) if arrive is None else np.asarray(arrive, np.int64)
     limit = int(when.max(initial=0)) + 200 * len(lines) + 4 * config.timing.t_refi
-    *result, left = _run(_Config.of(config), lines, when, limit)
+    *result, left = _run(_compiled_config(config), lines, when, limit)
     if left:
         raise RuntimeError(f"{left} of {len(lines)} lines unfinished after {limit} slots")
     return Replay(*result)

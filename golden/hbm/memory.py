@@ -54,8 +54,8 @@ class Memory:
         self.config = config
         self.lines: dict[int, Line] = {}
         self.seen: set[int] = set()
-        """Lines in which a read has met a correctable error. Scrubbing may write one back at any time from then on; if
-        it has been written meanwhile, what is written back is the new data, and its error may go before a read sees it."""
+        """Lines in which a read has met a correctable error. Scrubbing may write one back at any time from then on. If
+        the line was written meanwhile, the new data is written back, and its error may be gone before a read."""
 
     def verdict(self, request: Request) -> HbmStatus:
         """OK, or why the request is refused."""

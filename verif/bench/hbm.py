@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from golden.hbm.bound import bound
 from golden.hbm.calendar import check
-from golden.hbm.controller import REF, WR, Replay, lines_of, replay
+from golden.hbm.controller import REF, WR, lines_of, replay
 from golden.hbm.device import Device
 from spec.hbm import LINE_ACCESSES, SLOT_CK
 from spec.hbm_controller import HbmControllerConfig
@@ -21,6 +21,7 @@ from spec.results import Record
 from verif.harness.model import Model
 from verif.hbm.player import HbmPlayer
 from verif.hbm.replay import FIRST_OFFER, first_difference, run
+from verif.hbm.spent import spent
 from verif.hbm.traces import DEFAULT_BYTES, TRACES, best_peer, lines
 
 Ints = NDArray[np.int64]
@@ -103,7 +104,7 @@ def _trace(model: Model, name: str, total: int) -> list[Record]:
                round(100 * rival.utilisation, 2) if rival else None),
         record("refreshes missing", int(missing), "", 0, "lower"),
         record("refreshes owed at the end", int(owed.max()), "", MOST_OWED, "lower"),
-        *_where(name, golden),
+        *(record(f"time, {part}", value, "%") for part, value in spent(CONFIG, golden).items()),
     ]  # fmt: skip
     if latency:
         p99, worst = latency
@@ -136,18 +137,6 @@ def _latency(addresses: Ints, writes: Ints) -> tuple[float, float] | None:
     waits = (result.finished - result.accepted + CONFIG.slots.read_latency)[writes == 0] * SLOT_CK
     nanoseconds = waits * CONFIG.timing.ck_ps / 1000
     return float(np.percentile(nanoseconds, 99)), float(nanoseconds.max())
-
-
-def _where(name: str, golden: Replay) -> list[Record]:
-    """Percent of the bus' time that carried data, turned around, or stood idle within a batch."""
-    spent = np.zeros(3)
-    for p in range(CONFIG.geometry.pseudo_channels):
-        columns = golden.commands[(golden.commands[:, 1] == p) & (golden.commands[:, 2] <= WR)]
-        gaps, turns = np.diff(columns[:, 0]) - 1, np.diff(columns[:, 2]) != 0
-        spent += [len(columns), gaps[turns].sum(), gaps[~turns].sum()]
-    share = 100 * spent / (golden.slots * CONFIG.geometry.pseudo_channels)
-    parts = zip(("data", "turnaround", "idle within batches"), share, strict=True)
-    return [Record("hbm", f"{name}: time, {part}", round(float(value), 2), "%") for part, value in parts]
 
 
 def _at(reads: int, writes: int) -> HbmControllerConfig:
