@@ -36,7 +36,7 @@ def nudge(table: tables.FunctionTable, tail: tables.TailTable) -> tables.Functio
             return table
         segments = list(table.segments)
         for index, up in {
-            (int(i), bool(u)) for i, u in zip(segment_of(evaluator, x[wrong]), upward[wrong], strict=True)
+            (int(i), bool(u)) for i, u in zip(evaluator.segment_of(x[wrong]), upward[wrong], strict=True)
         }:
             old = segments[index]
             name = "hi" if old.base == BASE["log"] else "lo"
@@ -86,13 +86,6 @@ def round_to_bf16(value: Array) -> Array:
         rounded = np.ldexp(np.rint(np.ldexp(value, -quantum)), quantum)
         rounded = np.where(np.abs(rounded) >= 2.0**128, np.copysign(np.inf, value), rounded)
         return np.where(np.isfinite(value), rounded, value)
-
-
-def segment_of(evaluator: Evaluator, x: npt.NDArray[np.float32]) -> npt.NDArray[np.int32]:
-    """Numbers of the segments that arguments fall into."""
-    bits = x.view(np.int32)
-    v, _, side = evaluator._reduce(bits, bits & 0x7FFFFFFF)
-    return evaluator._segment(v.view(np.int32), side)
 
 
 def tail_rows() -> tables.TailTable:
