@@ -21,7 +21,7 @@ from sdk.run import Result
 from sdk.system import SystemProgram
 from sdk.tensors import View
 from spec.system import SystemConfig
-from verif.system.programs import system_config
+from verif.system.system import SQUARE
 
 Array = npt.NDArray[Any]
 RING = (0, 1, 3, 2)
@@ -30,8 +30,8 @@ INPUTS, HIDDEN, OUTPUTS, BATCH = 8, 16, 8, 8
 
 
 def torus() -> SystemConfig:
-    """Four chips of one small core."""
-    return system_config((2, 2), chip_lines=256)
+    """Four chips of one small core, those of the bench."""
+    return SQUARE
 
 
 def _results(p: Program, target: View) -> Any:
