@@ -14,8 +14,8 @@
 All shifts to the right round down. Products have at most 63 bits.
 
 Error. ``f * h`` is wrong by the series' tail, f**4 / 5 or 2**-34.3 of itself for f < 2**-8, and by cut bits, 2**-35.
-A result of exponent z is then wrong by z * 2**-33.6 * ln 2 of itself: for the largest z, 150, that is 0.13 units in the
-last place. The exponential adds 0.02, the last rounding 0.5. ``tests/vector`` measures both operations.
+A result of exponent z is then wrong by z * 2**-33.6 * ln 2 of itself: 0.12 units in the last place for 128, the largest
+z of a normal number. The exponential adds 0.02, the last rounding 0.5. ``tests/vector`` measures both operations.
 """
 
 import decimal

@@ -117,6 +117,7 @@ class Control(Block):
             self.token.row.eq(step & row),
             self.token.last.eq(step & final),
             self.token.code.eq(error),
+            self.token.packed.eq(current.packed),
             self.token.finish.valid.eq(step & ~refused),
             self.left_format.eq(current.left_format),
             self.right_format.eq(current.right_format),

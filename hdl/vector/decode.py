@@ -128,7 +128,10 @@ def _misfit(entry: Any, needs: Needs) -> Any:
 def _wrong_length(config: VectorConfig, entry: Any) -> Any:
     """Zero, too many, or not a multiple of what the instruction works on."""
     stats = entry.opcode == CODE["bn_stats"]
-    partial = (entry.opcode == CODE["bn_aggr"]) & (entry.length % TRIPLE != 0)
+    # 3 divides a number if it divides the sum of its digits to the base of 4.
+    digits: Any = sum((entry.length[at : at + 2] for at in range(2, len(entry.length), 2)), start=entry.length[:2])
+    triples = digits.matches(*range(0, 3 * (len(entry.length) + 1) // 2 + 1, TRIPLE))
+    partial = (entry.opcode == CODE["bn_aggr"]) & ~triples
     for text, whole in (("quantize_mx", MX_ROWS), ("nc_transpose", config.block)):
         partial |= (entry.opcode == CODE[text]) & (entry.length & (whole - 1) != 0)
     return (entry.length == 0) | (entry.length > Mux(stats, C(STATS_MAX, 17), LENGTH_MAX)) | partial

@@ -231,7 +231,6 @@ def describe_finish(m: Module, config: VectorConfig, step: Step, row: Any, finis
         finish.seed.eq(step.code("set_seed")),
         finish.reset.eq(accumulates & step.first & resets),
         finish.reduce.eq(accumulates & adds),
-        finish.packed.eq(current.packed),
     ]
     with m.Switch(current.opcode):
         for name, source in SOURCES.items():

@@ -12,7 +12,17 @@ from hdl.scalar.delay import delay
 from hdl.scalar.delivery import Delivery, deliver
 from hdl.vector.control import Control
 from hdl.vector.lane import VectorLane
-from hdl.vector.layouts import Finish, First, Instruction, Second, Status, results_shape
+from hdl.vector.layouts import (
+    FROM_RIGHT,
+    Finish,
+    First,
+    Instruction,
+    Second,
+    Status,
+    WayFinish,
+    WayStep,
+    results_shape,
+)
 from hdl.vector.operand import storage_bits
 from hdl.vector.quantize import largest_of
 from hdl.vector.transpose import Transposer
@@ -94,19 +104,19 @@ class VectorEngine(Block):
             largest = largest_of(m, [lane.magnitude for lane in group], f"largest_{start}")
             m.d.comb += [lane.largest.eq(largest) for lane in group]
         ways = self._ways(m, platform, control, controls, c0, c1)
-        self._deliver(m, platform, control, controls["packed"], lanes, ways)
+        self._deliver(m, platform, control, lanes, ways)
         return m
 
     @staticmethod
     def _drive(m: Module, lane: Any, control: Control, controls: dict[str, Any], c0: Any, c1: Any) -> None:
-        """What all lanes have in common, and the constants; of the controls, those that ``lane`` has."""
+        """What all lanes, or ways, have in common, and the constants."""
         m.d.comb += [
             lane.left_format.eq(control.left_format),
             lane.right_format.eq(control.right_format),
             lane.raw.eq(control.raw),
             lane.c0.eq(c0),
             lane.c1.eq(c1),
-            *(getattr(lane, name).eq(value) for name, value in controls.items() if hasattr(lane, name)),
+            *(getattr(lane, name).eq(value) for name, value in controls.items()),
         ]
 
     def _ways(
@@ -114,6 +124,16 @@ class VectorEngine(Block):
     ) -> list[list[Any]]:
         """Results of the ways beyond the first of each lane: none, one or three; none without a 16-bit format."""
         found: list[list[Any]] = []
+        common = {name: Signal(WayStep, name=f"way_{name}") for name in ("first", "second")}
+        for name, step in common.items():
+            source = controls[name]
+            m.d.comb += [
+                step.operation.eq(source.operation),
+                step.reverse.eq(source.reverse),
+                step.right.eq(source.b == FROM_RIGHT),
+            ]
+        finish: Any = Signal(WayFinish, name="way_finish")
+        m.d.comb += [getattr(finish, name).eq(getattr(controls["finish"], name)) for name in WayFinish.members]
         narrow = any(storage_bits(name) == PACKED_BITS for name in self.config.formats)
         for index in range(self.config.lanes):
             left, right = self.left.payload[index], self.right.payload[index]
@@ -122,7 +142,7 @@ class VectorEngine(Block):
             for number, (one, other) in enumerate(sources[: self.config.ways - 1] if narrow else [], start=1):
                 way = Way(self.config)
                 m.submodules[f"way_{index}_{number}"] = place(way, platform)
-                self._drive(m, way, control, controls, c0[index], c1[index])
+                self._drive(m, way, control, {**common, "finish": finish}, c0[index], c1[index])
                 m.d.comb += [way.left.eq(one), way.right.eq(other)]
                 results.append(way.result)
             found.append(results)
@@ -173,7 +193,6 @@ class VectorEngine(Block):
             "third": delay(m, token.third, 1 + 2 * stages, "third"),
             "arrived": delay(m, token.issued, 1 + 2 * stages, "arrived", reset=True),
             "finish": finish,
-            "packed": delay(m, finish.packed, 1, "packed"),
         }
 
     def _deliver(
@@ -181,14 +200,15 @@ class VectorEngine(Block):
         m: Module,
         platform: Any,
         control: Control,
-        packed: Any,
         lanes: list[VectorLane],
         ways: list[list[Any]],
     ) -> None:
         """Results in order; the places of their queue are the control's credit."""
         config = self.config
         token = control.token
-        token = delay(m, Cat(token.issued, token.row, token.last, token.code), config.latency - 1, "token", reset=True)
+        parts = Cat(token.issued, token.packed, token.row, token.last, token.code)
+        late = delay(m, parts, config.latency - 1, "token", reset=True)
+        packed = late[1:3]
         shape = results_shape(config)
         results = Signal(shape)
         for index, (lane, others) in enumerate(zip(lanes, ways, strict=True)):
@@ -201,8 +221,8 @@ class VectorEngine(Block):
         delivery = Delivery(FifoConfig(width=shape.size, depth=config.latency + 1))
         m.submodules.delivery = place(delivery, platform)
         m.d.comb += [
-            delivery.valid.eq(token[0]),
+            delivery.valid.eq(late[0]),
             delivery.row.eq(results),
-            Cat(delivery.has_row, delivery.last, delivery.code).eq(token[1:]),
+            Cat(delivery.has_row, delivery.last, delivery.code).eq(late[3:]),
         ]
         deliver(m, self, delivery, control)

@@ -65,6 +65,12 @@ INSERT, FIND, REPLACE = range(1, 4)
 Search = data.StructLayout({"mode": 2, "begin": 1, "load": 1, "drain": 1, "slot": 3})
 """For the eight slots: ``load`` fills a slot, ``drain`` reads one, otherwise an element is searched."""
 
+WayStep = data.StructLayout({"operation": 6, "reverse": 1, "right": 1})
+"""For an operation of a way; ``right``: its ``b`` is the right operand, otherwise the constant."""
+
+WayFinish = data.StructLayout({"format": 4, "raw": 1, "saturate": 1})
+"""For the output cast of a way."""
+
 ELEMENT, COUNT, MEAN, SPREAD, SOLVE, AGGREGATE = range(1, 7)
 """A step of statistics: an element of ``bn_stats``; the rows of a triple; the end of a half, or of ``bn_aggr``."""
 
@@ -91,7 +97,6 @@ Finish = data.StructLayout(
         "reset": 1,
         "reduce": 1,
         "shuffled": 1,
-        "packed": 2,
         "search": Search,
         "statistics": Statistics,
         "quantize": Quantize,
@@ -100,6 +105,16 @@ Finish = data.StructLayout(
 """For selection, accumulator and output cast. ``draw``: the generator steps."""
 
 Token = data.StructLayout(
-    {"issued": 1, "row": 1, "last": 1, "code": 3, "first": First, "second": Second, "third": Third, "finish": Finish}
+    {
+        "issued": 1,
+        "row": 1,
+        "last": 1,
+        "code": 3,
+        "packed": 2,
+        "first": First,
+        "second": Second,
+        "third": Third,
+        "finish": Finish,
+    }
 )
 """What enters the lanes: whether anything does, whether it gives a row, whether it ends an instruction and how."""

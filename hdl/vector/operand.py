@@ -3,7 +3,7 @@
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib.wiring import In, Out
+from amaranth.lib.wiring import In, Out, Signature
 
 from hdl.block import Block, place
 from hdl.numerics import Cast
@@ -30,17 +30,13 @@ class Operand(Block):
     ``narrow``: only the 16-bit formats. ``format`` counts among all formats of the engine in both cases.
     """
 
-    code: In(32)
-    format: In(4)
-    raw: In(1)
-    operand: Out(32)
-
     config: VectorConfig
 
     def __init__(self, config: VectorConfig, *, narrow: bool = False) -> None:
         self.narrow = narrow
         self.formats = tuple(name for name in config.formats if not narrow or storage_bits(name) == PACKED_BITS)
-        super().__init__(config)
+        code = In(PACKED_BITS if narrow else 32)
+        super().__init__(config, Signature({"code": code, "format": In(4), "raw": In(1), "operand": Out(32)}))
 
     @property
     def module_name(self) -> str:

@@ -7,8 +7,8 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from hdl.block import Block
-from hdl.numerics.count import leading_zeros
 from hdl.numerics.layouts import Fp32
+from hdl.numerics.normalise import normalise
 from hdl.numerics.rounding import pack, shift_right_sticky
 from hdl.scalar.delay import delay
 from spec import power as spec
@@ -57,13 +57,10 @@ class Power(Block):
     def _logarithm(self, m: Module) -> tuple[Any, Any]:
         """Four cycles: ``log2(|a|)``, and whether it has the bits of a result near 1."""
         a = self.a
-        zeros = leading_zeros(m, a.mantissa)
         normal = a.exponent.any()
-        mantissa, exponent = Signal(MANTISSA), Signal(signed(10))
-        m.d.comb += [
-            mantissa.eq(Mux(normal, a.mantissa, a.mantissa << 1 << zeros)),
-            exponent.eq(Mux(normal, a.exponent, -zeros) - BIAS),
-        ]
+        significand, zeros = normalise(m, Cat(a.mantissa, normal), "a")
+        mantissa, exponent = significand[:MANTISSA], Signal(signed(10))
+        m.d.comb += exponent.eq(Mux(normal, a.exponent, 1) - BIAS - zeros)
         index = mantissa[-spec.LOG_INDEX_BITS :]
         rows = [upper | scale << 1 | (log % (1 << 48)) << 12 for upper, scale, log in spec.log_rows()]
         table: Any = Memory(shape=60, depth=len(rows), init=rows)
@@ -106,23 +103,22 @@ class Power(Block):
         """Two cycles: ``b * logarithm``, enormous where it is beyond every result. The end is not yet in a register."""
         size = Signal(spec.LOG_WIDTH)
         m.d.comb += size.eq(Mux(logarithm < 0, -logarithm, logarithm))
-        spare = leading_zeros(m, size, "log_")
-        leading = Signal(spec.LEADING_BITS)
-        m.d.comb += leading.eq((size << spare)[spec.LOG_WIDTH - spec.LEADING_BITS : spec.LOG_WIDTH])
+        shifted, spare = normalise(m, size, "log")
+        leading = shifted[-spec.LEADING_BITS :]
         normal = b.exponent.any()
         fixed = spec.LEADING_BITS - spec.LOG_WIDTH + BIAS + MANTISSA - spec.PRODUCT_BITS
-        shift = Signal(signed(10))
+        shift = Signal(signed(10))  # beyond the least
         places = Mux(near, spec.NEAR_BITS, spec.LOG_BITS)
-        m.d.comb += shift.eq(fixed + places + spare - Mux(normal, b.exponent, 1))
+        m.d.comb += shift.eq(fixed - spec.LEAST_SHIFT + places + spare - Mux(normal, b.exponent, 1))
         leading, shift = delay(m, leading, 1, "leading"), delay(m, shift, 1, "shift")
         significand = delay(m, Cat(b.mantissa, normal), 1, "significand")
         negative = delay(m, (logarithm < 0) ^ b.sign, 1, "negative")
         product = Signal(spec.LEADING_BITS + SIGNIFICAND)
         m.d.comb += product.eq(leading * significand)
-        beyond = (shift < spec.LEAST_SHIFT) & leading.any() & significand.any()
+        beyond = (shift < 0) & leading.any() & significand.any()
         width = spec.PRODUCT_BITS + EXPONENT_BITS
         magnitude = Signal(width)
-        m.d.comb += magnitude.eq(product >> shift[:6])
+        m.d.comb += magnitude.eq(product[spec.LEAST_SHIFT :] >> shift[:6])
         with m.If(beyond):
             m.d.comb += magnitude.eq(1 << width - 1)
         with m.Elif(shift > 63):
@@ -170,7 +166,8 @@ class Power(Block):
             m.d.comb += below.eq(BIAS + MANTISSA - b.exponent)
         significand = Cat(b.mantissa, 1)
         whole = b_zero | ~(significand & ~((C((1 << SIGNIFICAND) - 1, SIGNIFICAND) << below)[:SIGNIFICAND])).any()
-        odd = whole & ~b_zero & (b.exponent <= BIAS + MANTISSA) & (significand >> below)[0]
+        lowest = (significand & (C(1, SIGNIFICAND) << below)[:SIGNIFICAND]).any()
+        odd = whole & ~b_zero & (b.exponent <= BIAS + MANTISSA) & lowest
         boundless = (zero | infinite | b_infinite) & ~b_zero & ~one
         rises = (a.exponent >= BIAS) ^ b.sign
         root_nan = nan | (a.sign & ~zero)

@@ -7,9 +7,8 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from hdl.block import Block
-from hdl.numerics.count import leading_zeros
 from hdl.numerics.layouts import Fp32
-from hdl.vector.layouts import Quantize
+from hdl.numerics.normalise import normalise
 from spec.formats import FP32, SCALES
 from spec.vector import MX_ROWS, VectorConfig
 
@@ -24,13 +23,16 @@ BEYOND = (1 << MAGNITUDE_BITS) - 1
 class LaneQuantizer(Block):
     """Takes the element of a step with ``valid`` and gives that of four steps before, scaled, in the same cycle.
 
+    ``step`` counts the rows of a block, ``top`` is the largest exponent of its elements.
+
     ``magnitude`` is the largest exponent of the block's elements of this lane so far, counted from ``LEAST``; the
     engine returns the largest of the block's lanes in ``largest`` in the same cycle. After the fourth step it makes the
     scale: ``scale`` as ``e8m0`` code, ``scaled`` the element over it, too small a number as zero.
     """
 
     valid: In(1)
-    control: In(Quantize)
+    step: In(2)
+    top: In(4)
     x: In(Fp32)
     largest: In(MAGNITUDE_BITS)
     magnitude: Out(MAGNITUDE_BITS)
@@ -45,14 +47,14 @@ class LaneQuantizer(Block):
     def elaborate(self, platform: Any) -> Module:
         """Normalise, find the largest, keep four, scale."""
         m = Module()
-        x, step = self.x, self.control.step
+        x, step = self.x, self.step
         normal = x.exponent.any()
-        zeros = leading_zeros(m, x.mantissa)
+        significand, zeros = normalise(m, Cat(x.mantissa, normal), "x")
         kept = data.StructLayout({"mantissa": FP32.mantissa_bits, "exponent": signed(10), "sign": 1})
         new = Signal(kept)
         m.d.comb += [
-            new.mantissa.eq(Mux(normal, x.mantissa, x.mantissa << 1 << zeros)),
-            new.exponent.eq(Mux(normal, x.exponent, -zeros) - FP32.bias),
+            new.mantissa.eq(significand[:-1]),
+            new.exponent.eq(Mux(normal, x.exponent, 1) - FP32.bias - zeros),
             new.sign.eq(x.sign),
         ]
         own = Signal(MAGNITUDE_BITS)
@@ -67,7 +69,7 @@ class LaneQuantizer(Block):
         found = Signal(MAGNITUDE_BITS)
         above, exponent = Signal(signed(MAGNITUDE_BITS + 1)), Signal(signed(MAGNITUDE_BITS + 1))
         m.d.comb += [
-            above.eq(found + LEAST - self.control.top),
+            above.eq(found + LEAST - self.top),
             exponent.eq(Mux((found == 0) | (above < -BIAS), -BIAS, above)),
         ]
         with m.If(self.valid):

@@ -9,7 +9,7 @@ from hdl.block import Block, place
 from hdl.numerics import Cast
 from hdl.scalar.delay import delay
 from hdl.vector.alu import Alu
-from hdl.vector.layouts import FROM_RIGHT, Finish, First, Second
+from hdl.vector.layouts import WayFinish, WayStep
 from hdl.vector.operand import Operand
 from spec.numerics import CastConfig
 from spec.vector import PACKED_BITS, VectorConfig
@@ -29,9 +29,9 @@ class Way(Block):
     raw: In(2)
     c0: In(32)
     c1: In(32)
-    first: In(First)
-    second: In(Second)
-    finish: In(Finish)
+    first: In(WayStep)
+    second: In(WayStep)
+    finish: In(WayFinish)
     result: Out(PACKED_BITS)
 
     config: VectorConfig
@@ -49,8 +49,8 @@ class Way(Block):
             m.submodules[name] = place(operand, platform)
             m.d.comb += [operand.code.eq(code), operand.format.eq(format_), operand.raw.eq(self.raw[number])]
         x, y = (operand.operand for operand in self.operands)
-        one = self._operation(m, platform, "operation_0", self.first, x, Mux(self.first.b == FROM_RIGHT, y, self.c0))
-        b = Mux(self.second.b == FROM_RIGHT, delay(m, y, stages, "y"), self.c1)
+        one = self._operation(m, platform, "operation_0", self.first, x, Mux(self.first.right, y, self.c0))
+        b = Mux(self.second.right, delay(m, y, stages, "y"), self.c1)
         two = self._operation(m, platform, "operation_1", self.second, one, b)
 
         value = delay(m, two, config.compute_latency - 2 * stages, "value")
