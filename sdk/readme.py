@@ -23,9 +23,9 @@ def status_rows(build: Path | None = None) -> list[dict[str, Any]]:
         figures: dict[str, list[Any]] = {}
         for record in content["records"]:
             figures.setdefault(record["figure"], []).append(record["value"])
-        page = ROOT / "docs" / "blocks" / f"{path.stem.replace('.', '_')}.md"
-        room = ROOT / "docs" / f"{path.stem.split('.')[0]}.md"
-        shown = next((entry for entry in (page, room) if entry.exists()), None)
+        room = path.stem.split(".")[0]
+        pages = [f"blocks/{path.stem.replace('.', '_')}.md", f"blocks/{room}.md", f"{room}.md"]
+        shown = next((ROOT / "docs" / page for page in pages if (ROOT / "docs" / page).exists()), None)
         rows.append(
             {
                 "block": path.stem,
