@@ -307,7 +307,7 @@ class Run:
             self.busy_queues.add(first)
             transfer, engine, counter = self.queues[first].popleft()
             legal = transfer.run(self.core.memories)
-            end = self.costs.transfer(transfer, time)
+            end = self.costs.transfer(transfer, transfer.lines, time)
             self.report.spans.append(Span(f"dma {first}", "transfer", time, end))
             self.at(end, functools.partial(self.ended, first, transfer, engine, counter, legal))
 

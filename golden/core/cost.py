@@ -24,10 +24,10 @@ CONSTANT = 2
 """From a row of constants to the first row of operands in the engine."""
 CONSTANT_FIRST = 5
 """The same where the reader of the constants reads the operand too."""
-ENDS = {"vector": 2, "scalar": 1}
+ENDS = {"vector": 1, "scalar": 1}
 """From the last row taken, plus the engine's latency, to its status."""
 AHEAD = 8
-"""Rows that a reader of the tensor engine has asked for and the engine has not taken, at most."""
+"""Rows that a reader has asked for and its engine has not taken, at most."""
 STATUS = 2
 """From an element unit's status to the change of a semaphore; the unit is free then too."""
 ELEMENT = 4
@@ -64,6 +64,8 @@ class Costs:
         """Cycle in which each reader asks for its last row, and can take the next pattern."""
         self.swapped = -1
         self.tensor_done = 0
+        self.port = 0
+        """When the port of HBM is free."""
 
     def first_word(self, turn: int, active: int) -> int:
         """When the first instruction of the sequencer that is ``turn`` of ``active`` is there: two lines, in turns."""
@@ -92,17 +94,21 @@ class Costs:
             return Times(hand, done, done)
         entry = work.instruction
         first = job + (SBUF_ROW if any(memory == "sbuf" for memory, _ in work.reads) else PSUM_ROW)
+        ahead = 0
         if not work.reads:
-            first = job
+            first = job + 1
         if work.constants:
             reads_both = len(work.reads) == 2 or engine == "scalar"
             row = job + SBUF_ROW + work.constants - 1
-            first = row + CONSTANT_FIRST if reads_both and work.reads else max(first, row + CONSTANT)
+            if reads_both and work.reads:
+                first, ahead = row + CONSTANT_FIRST, AHEAD
+            else:
+                first = max(first, row + CONSTANT + work.constants - 1)
         rows = max((count for _, count in work.reads), default=work.writes)
-        ported = sum(count for memory, count in work.reads if memory == "sbuf")
+        ported = sum(count for memory, count in work.reads if memory == "sbuf") - min(ahead, rows)
         pace = vector.interval(self.config.vector, entry) if engine == "vector" else 1
         issued = vector.issues(self.config.vector, entry)[0] if engine == "vector" else activation.rows_of(entry)
-        last = first + max(ported, rows * pace, issued * pace, 1) - 1
+        last = first + max(ported if len(work.reads) == 2 else 0, rows * pace, issued * pace, 1) - 1
         done = last + self._latency(engine) + ENDS[engine] + STATUS
         self.free[engine] = done
         return Times(hand, last, done)
@@ -139,19 +145,18 @@ class Costs:
             taken = max(taken + (1 if start == 0 else size), arrives + start + size - 1)
         return taken
 
-    def transfer(self, transfer: Transfer, time: int) -> int:
-        """When the update of a transfer that an engine takes at ``time`` is taken."""
+    def transfer(self, transfer: Transfer, lines: int, time: int) -> int:
+        """When the update of a transfer that an engine takes at ``time`` is taken; ``lines`` of HBM are moved."""
         config, values = self.config, transfer.values
         latency = (config.hbm_latency, 2, 1)
         source, target = latency[values["source_space"]], latency[values["target_space"]]
+        start = time + DMA_START
+        self.port = max(self.port, start) + lines
         if values["accumulate"]:
             # Old value, then the term, then the sum: one element at a time.
             element = target + 1 + source + 1 + ELEMENT + 2
-            block = element * transfer.count + DMA_END - 1
-        else:
-            block = source + 1 + ELEMENT + transfer.count - 1 + DMA_END
-        if transfer.indexed:
-            count = transfer.nums[3]
-            fill = block if values["accumulate"] else block + (count - 1) * (source + 1 + ELEMENT - 1 + DMA_END)
-            return time + DMA_START + fill + count * (INDEX + config.hbm_latency) - 2
-        return time + DMA_START + block
+            return max(start + element * transfer.count + DMA_END - 1, self.port)
+        fill = source + 1 + ELEMENT - 1 + DMA_END
+        blocks = transfer.nums[3] if transfer.indexed else 1
+        busy = blocks * fill + transfer.count + (blocks * (INDEX + config.hbm_latency) - 2 if transfer.indexed else 0)
+        return max(start + busy, self.port + fill)

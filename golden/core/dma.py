@@ -9,7 +9,7 @@ from golden.core.memory import DTYPES, Memories
 from golden.core.pattern import Values, based, extent, format_bytes, offsets
 from golden.numerics import add, codes
 from golden.numerics.cast import encode
-from spec.core import CoreConfig
+from spec.core import LINE_BYTES, CoreConfig
 from spec.isa import DIMENSIONS, SPACES
 from spec.vector import ELEMENT_FORMATS
 
@@ -27,6 +27,8 @@ class Transfer:
             self.first[side] = based(values[f"{side}_address"], values[f"{side}_base"], registers)
             self.steps[side] = [values[f"{side}_step{d}"] for d in range(DIMENSIONS)]
             self.formats[side] = values[f"{side}_format"]
+        self.lines = 0
+        """Lines of HBM moved, once it has run."""
         self.indexed = {1: "source", 2: "target"}.get(values["indexed"])
 
     @property
@@ -95,11 +97,15 @@ class Transfer:
         return space == 0 or bool((places % pitch < held).all())
 
     def run(self, memories: Memories) -> bool:
-        """Move everything; False, at the first block that would leave a memory."""
+        """Move everything; False, at the first block that would leave a memory. Counts the lines of HBM it takes."""
+        self.lines = self.nums[3] if self.indexed else 0
         for source, target, legal in self.blocks(memories):
             if not legal:
                 return False
             self._move(memories, source, target)
+            for side, places in (("source", source), ("target", target)):
+                if self.values[f"{side}_space"] == 0:
+                    self.lines += 1 + int(np.count_nonzero(np.diff(places // LINE_BYTES)))
         return True
 
     def _move(self, memories: Memories, source: U64, target: U64) -> None:

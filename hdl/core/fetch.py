@@ -49,7 +49,7 @@ class Fetch(Block):
         part, first = Signal(range(LINES)), Signal(LINE_BITS)
         asked, took = Signal(), Signal()
         m.d.comb += [
-            self.lines.valid.eq(~flushing & (following < self.program.count) & ((room != 0) | (half != 0))),
+            self.lines.valid.eq(~flushing & ~self.go & (following < self.program.count) & ((room != 0) | (half != 0))),
             self.lines.payload.line.eq(self.program.line + Cat(half, following)),
             asked.eq(self.lines.valid & self.lines.ready),
             words.i.valid.eq(self.answer.valid & (part == LINES - 1) & ~flushing),

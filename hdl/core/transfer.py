@@ -124,7 +124,7 @@ class TransferEngine(Block):
     def _read(
         self, m: Module, word: Any, source: Walk, target: Walk, reading: Any, flying: Any, outstanding: Any, tags: Fifo
     ) -> tuple[Any, Any]:
-        """Ask for lines, of an accumulation the target's first; whether an element was set out, and a line asked for."""
+        """Ask for lines, of an accumulation the target's first; whether an element is set out, a line asked for."""
         second, fresh = Signal(), Signal()
         last_line = Signal(LINE_INDEX_BITS)
         old = word.accumulate & ~second
