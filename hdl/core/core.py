@@ -30,6 +30,8 @@ from hdl.core.unit import join
 from spec.core import ENGINES, CoreConfig, SequencerConfig, ShareConfig
 from spec.isa import REASON
 
+SHARING = 4
+"""DMA engines that share a port of SBUF, where there are more of them."""
 QUIET = 16
 """Cycles without anything under way after which who waits waits forever."""
 
@@ -105,10 +107,13 @@ class Core(Block):
         return m
 
     def _sbuf(self, m: Module, platform: Any, tensor: Any, vector: Any, scalar: Any, movers: list[Any]) -> Sbuf:
-        """Every engine's ports, in this order."""
+        """Every engine's ports, in this order; more than a few DMA engines share ports."""
         ports = [(tensor.sbuf_0, tensor.sbuf_answer_0), (tensor.sbuf_1, tensor.sbuf_answer_1)]
-        for unit in (vector, scalar, *movers):
+        alone = movers if len(movers) <= SHARING else []
+        for unit in (vector, scalar, *alone):
             ports += [(unit.sbuf_read, unit.sbuf_answer), (unit.sbuf_write, None)]
+        for first in range(0, len(movers) - len(alone), SHARING):
+            ports.append(self._shared(m, platform, f"sbuf_port_{first}", movers[first : first + SHARING]))
         sbuf = Sbuf(self.config, len(ports))
         m.submodules.sbuf = place(sbuf, platform)
         m.d.comb += sbuf.inject.eq(self.inject)
@@ -118,6 +123,22 @@ class Core(Block):
                 m.d.comb += answers.eq(getattr(sbuf, f"answer_{index}"))
         assert sbuf_request(self.config).size == len(ports[0][0].payload.as_value())
         return sbuf
+
+    def _shared(self, m: Module, platform: Any, name: str, movers: list[Any]) -> tuple[Any, Any]:
+        """One port of SBUF for several DMA engines, reads and writes in turn."""
+        size = sbuf_request(self.config).size
+        row = 32 * self.config.partitions
+        share = Share(ShareConfig(ports=2 * len(movers), request=size, response=row, depth=SHARING * QUIET))
+        m.submodules[name] = place(share, platform)
+        for index, mover in enumerate(movers):
+            join(m, share, 2 * index, mover.sbuf_read, mover.sbuf_answer)
+            asked = getattr(share, f"asked_{2 * index + 1}")
+            m.d.comb += [
+                asked.valid.eq(mover.sbuf_write.valid),
+                asked.payload.eq(mover.sbuf_write.payload.as_value()),
+                mover.sbuf_write.ready.eq(asked.ready),
+            ]
+        return share.request, share.answer
 
     def _psum(self, m: Module, platform: Any, tensor: Any, users: list[Any]) -> None:
         """Reads of PSUM take turns."""
