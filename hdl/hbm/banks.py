@@ -42,6 +42,8 @@ class HbmBanks(Block):
             "probe_hit": Out(1),
         }
         super().__init__(config, signature)
+        self.timers: dict[str, Signal] = {}
+        """Each counter by name, once elaborated: what a proof relates to clocks of its own."""
 
     def elaborate(self, platform: Any) -> Module:
         """One counter for each constraint of each bank, bank group, stack id and the pseudo channel."""
@@ -64,7 +66,8 @@ class HbmBanks(Block):
         in_sid = [self.column.bank // (g.banks * g.groups) == k for k in range(g.sids)]
 
         def timer(name: str, *loads: tuple[Any, int]) -> Signal:
-            return _timer(m, name, loads)
+            self.timers[name] = _timer(m, name, loads)
+            return self.timers[name]
 
         rows = [Signal(self.row.shape()["row"].shape, name=f"row_{b}") for b in range(g.all_banks)]
         this_bank = Signal(g.all_banks)
@@ -75,7 +78,7 @@ class HbmBanks(Block):
                 m.d.sync += rows[b].eq(self.row.row)
         activate_all = timer("activate_all", (act, t.rrd_s), (ref, t.rrefd))
         refresh_all = timer("refresh_all", (act, t.rrd_s), (ref, t.rrefd))
-        turn = Signal(range(FOUR))
+        self.timers["turn"] = turn = Signal(range(FOUR))
         with m.If(act):
             m.d.sync += turn.eq(turn + 1)
         window = [timer(f"faw_{k}", (act & (turn == k), t.faw)) for k in range(FOUR)]

@@ -22,6 +22,7 @@ class HbmMerge(Block):
 
     def __init__(self, config: HbmStackConfig, shape: Any, inputs: int, streak: int) -> None:
         self.inputs, self.streak, self.shape = inputs, streak, shape
+        self.holder, self.behind, self.left = Signal(inputs), Signal(inputs, init=-1), Signal(range(streak + 1))
         payload = stream.Signature(shape)
         super().__init__(config, {"i": In(payload).array(inputs), "o": Out(payload)})
 
@@ -36,8 +37,7 @@ class HbmMerge(Block):
         streams: Any = self.i
         output: Any = self.o
         ask, grant = Signal(self.inputs), Signal(self.inputs)
-        holder, behind = Signal(self.inputs), Signal(self.inputs, init=-1)
-        left = Signal(range(self.streak + 1))
+        holder, behind, left = self.holder, self.behind, self.left
         keeps, taken = Signal(), Signal()
         m.d.comb += [
             ask.eq(Cat(one.valid for one in streams)),

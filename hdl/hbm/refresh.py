@@ -48,7 +48,7 @@ class HbmRefresh(Block):
         config: Any = self.config
         banks, interval = config.geometry.all_banks, config.timing.t_refi
         step = SLOT_CK * banks
-        due = Signal(range(interval))
+        self.due = due = Signal(range(interval))
         falls_due = Signal()
         m.d.comb += falls_due.eq(due + step >= interval)
         m.d.sync += [
@@ -57,7 +57,7 @@ class HbmRefresh(Block):
         ]
         m.d.comb += self.must.eq(self.owed >= config.refresh_urgent)
 
-        done = Signal(banks)
+        self.done = done = Signal(banks)
         with m.If(self.issued):
             now_done = Signal(banks)
             m.d.comb += now_done.eq(done | (1 << self.bank))

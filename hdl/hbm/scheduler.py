@@ -67,7 +67,7 @@ class HbmScheduler(Block):
         writing = self.writing
         age = Signal(range(config.age_limit + 1))
         idle = Signal(range(config.idle_slots + 1))
-        urgent = Signal()
+        self.urgent = urgent = Signal()
         m.d.comb += urgent.eq((reads.count != 0) & (age == config.age_limit))
 
         self._choose_column(m, writing, urgent)

@@ -71,8 +71,8 @@ class HbmWindow(Block):
         m = Module()
         place = self.layouts.place
         entry = data.StructLayout({"place": place, "tag": self.layouts.tag_bits, "sent": 1, "hit": 1})
-        entries = [Signal(entry, name=f"entry_{i}", reset_less=True) for i in range(self.lines)]
-        valid = Signal(self.lines)
+        self.entries = entries = [Signal(entry, name=f"entry_{i}", reset_less=True) for i in range(self.lines)]
+        self.valid = valid = Signal(self.lines)
         first = Signal(self.lines)
         m.d.comb += first.eq(1)
 
@@ -87,7 +87,7 @@ class HbmWindow(Block):
                 activate[i].eq(valid[i] & of_bank(self.activate_ready, e)),
                 precharge[i].eq(valid[i] & ~e.hit & may_close),
             ]
-        picked = self._oldest(m, "picked", Mux(self.only_first, column & first, column))
+        self.picked = picked = self._oldest(m, "picked", Mux(self.only_first, column & first, column))
         opened = self._oldest(m, "opened", Mux(self.only_first_row, activate & first, activate))
         closed = self._oldest(m, "closed", Mux(self.only_first_row, precharge & first, precharge))
 

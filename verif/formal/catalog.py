@@ -13,6 +13,14 @@ from spec.parameters import lookup
 from spec.results import Record, write
 from verif.formal.engines import scalar_credit, vector_credit
 from verif.formal.fifo import FifoProperties
+from verif.formal.hbm import (
+    MergeProperties,
+    OrderProperties,
+    RefreshProperties,
+    SchedulerProperties,
+    WindowProperties,
+)
+from verif.formal.hbm_banks import BankProperties
 from verif.formal.link import LINK, CreditProperties, ReplayProperties, TurnProperties
 from verif.formal.tensor import SMALL, TILED, ColumnProperties, HandOverProperties, SwapProperties
 from verif.harness.formal import Proof, Verdict
@@ -30,6 +38,14 @@ PROOFS: list[Proof] = [
     Proof("router: somebody is served, and everybody's turn comes", TurnProperties),
     Proof("link: nothing lost, doubled or reordered", partial(ReplayProperties, LINK), mode="bmc", depth=12),
     Proof("link: recovers from damage", partial(ReplayProperties, LINK), mode="cover", depth=16),
+    Proof("hbm banks: no command is ready before any constraint allows it", BankProperties),
+    Proof("hbm scheduler: every command is ready, an old read goes first", SchedulerProperties, depth=1),
+    Proof("hbm window: no line lost, doubled or changed", WindowProperties),
+    Proof("hbm window: fills, and the line leaves", WindowProperties, mode="cover", depth=8),
+    Proof("hbm refresh: never later than the limit, every bank in every round", RefreshProperties, depth=12),
+    Proof("hbm merge: everybody's turn comes within the bound", MergeProperties),
+    Proof("hbm merge: the bound is met", MergeProperties, mode="cover", depth=10),
+    Proof("hbm port: responses in order, none lost or doubled", OrderProperties, mode="bmc", depth=8),
     Proof("vector control: rows under way never exceed the queue", vector_credit, depth=3),
     Proof("tensor sequencer: no column lost or doubled", partial(ColumnProperties, SMALL)),
     Proof("tensor sequencer: stationaries change hands whole", partial(SwapProperties, SMALL), depth=3),
