@@ -20,11 +20,19 @@ ELEMENTS = {
     "the same, FP8 pairs, transpose": TensorConfig(
         formats=(*ALL_WIDE, "fp8_e4m3", "fp8_e5m2"), double_row=True, transpose=True
     ),
+    "the same, sparsity": TensorConfig(formats=ALL_WIDE, sparsity=True),
     "the same, FP8 pairs, transpose, MX": TensorConfig(
         formats=(*ALL_WIDE, "fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2", "fp4_e2m1"),
         double_row=True,
         transpose=True,
         microscaling=True,
+    ),
+    "all": TensorConfig(
+        formats=(*ALL_WIDE, "fp8_e4m3", "fp8_e4m3fn", "fp8_e5m2", "fp4_e2m1"),
+        double_row=True,
+        transpose=True,
+        microscaling=True,
+        sparsity=True,
     ),
 }
 """What an element can do. Formats cost it nothing: operands are decoded at the edge of the array."""
