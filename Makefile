@@ -29,7 +29,7 @@ $(READY): requirements.lock pyproject.toml
 	@$(VENV)/bin/pip install --disable-pip-version-check --quiet --no-deps --no-build-isolation --editable .
 	@rm -f $(VENV)/.ready-*; touch $@
 
-.PHONY: help setup doctor sim test verilog tables bench claims lint formal coverage mutation regress docs status lock clean
+.PHONY: help setup doctor sim test verilog tables bench claims fullsize lint formal coverage mutation regress docs status lock clean
 help: ## list the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -55,6 +55,9 @@ bench: $(READY) ## measure every figure beside its target [BLOCK=]
 
 bench-%: $(READY)
 	@$(SYSTOLA) bench --block '$*'
+
+fullsize: $(READY) ## compile the 128x128 tensor engine and run a product of each mode against golden
+	@$(SYSTOLA) bench --block fullsize
 
 claims: $(READY) ## recompute the published figures of the machine from its description
 	@$(SYSTOLA) claims
