@@ -7,6 +7,7 @@ machine of a preset and picks its own part of it.
 from collections.abc import Callable
 
 from hdl.block import Block
+from hdl.core.core import Core
 from hdl.fifo import Fifo
 from hdl.hbm.controller import HbmController
 from hdl.hbm.scheduler import HbmScheduler
@@ -21,6 +22,7 @@ from hdl.system.system import System
 from hdl.tensor.array import Array
 from hdl.tensor.engine import TensorEngine
 from hdl.vector.engine import VectorEngine
+from spec.core import core_of
 from spec.fifo import FifoConfig
 from spec.hbm_controller import controller_of
 from spec.hbm_stack import stack_of
@@ -53,6 +55,7 @@ def torus_of(machine: MachineConfig) -> Torus:
 
 
 BLOCKS: dict[str, Callable[[MachineConfig], Block]] = {
+    "core.core": lambda machine: Core(core_of(machine)),
     "fifo": lambda _: Fifo(FifoConfig()),
     "link.link": lambda _: LinkEnd(LinkConfig()),
     "link.router": lambda machine: Router(RouterConfig(torus=torus_of(machine))),

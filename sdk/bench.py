@@ -12,6 +12,7 @@ from spec.results import Record
 
 BENCHES: dict[str, str] = {
     "checkout": "verif.bench.checkout:bench_checkout",
+    "core": "sdk.core_bench:bench_core",
     "hbm": "verif.bench.hbm:bench_hbm",
     "scale": "scale.bench:bench_scale",
     "sweep": "scale.bench:bench_sweep",

@@ -287,4 +287,4 @@ def _special(trial: Trial, pair: Pair, draw: Generator) -> None:
     trial.row.vectors += pair.compared
 
 
-BENCH = Bench("core", block=CoreSystem, quick=(LITTLE,), check=check, cover=COVER)
+BENCH = Bench("core.core", block=CoreSystem, quick=(LITTLE,), check=check, cover=COVER)
