@@ -52,6 +52,8 @@ class Sequencer:
         self.waiting: tuple[int, int] | None = None
         self.word = 0
         """When the next instruction is there."""
+        self.busy = 0
+        """Until when the engine has an instruction."""
         self.taken: list[int] = []
         """When those since the last jump were finished: room for others to be fetched."""
 
@@ -224,12 +226,14 @@ class Run:
             return
         times = self.costs.engine(s.engine, name, work, hand)
         self.report.spans.append(Span(s.engine, name, times.start, times.done))
-        self.report.busy[s.engine] += times.done - times.start
+        ends = times.done - self.costs.update
+        self.report.busy[s.engine] += max(0, ends - max(times.start, s.busy))
+        s.busy = max(s.busy, ends)
         if work.reason != "none":
             self.at(times.done, functools.partial(self.fail, s.engine, counter, work.reason))
         else:
             self.update("update", values, times.read + 1 if values["update_at"] else times.done - self.costs.update)
-        self.at(times.done - self.costs.update, lambda _: None)
+        self.at(ends, lambda _: None)
         self.finish(s, counter + 1, times.start)
         self.at(max(times.start + 1, s.word), functools.partial(self.step, s))
 
