@@ -18,6 +18,7 @@ _MANTISSA = (1 << 23) - 1
 _LOG_INDEX = 23 - spec.LOG_INDEX_BITS
 _EXP_INDEX = spec.PRODUCT_BITS - spec.EXP_INDEX_BITS
 _LAST = (1 << spec.LOG_INDEX_BITS) - 1
+BLOCK = 1 << 13
 ENORMOUS = 1 << 10
 """An exponent beyond every result."""
 
@@ -50,24 +51,35 @@ def _integer(b: F32) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
 
 
 def _magnitude(a: F32, b: F32) -> F32:
-    """``a ** b`` for ``a`` of no sign; of NaNs anything."""
+    """``a ** b`` for ``a`` of no sign; of NaNs anything. In blocks, whose temporaries stay in the cache."""
+    result = np.empty(a.shape, np.float32)
+    flat, bases, exponents = result.reshape(-1), np.ravel(a), np.ravel(b)
+    with np.errstate(all="ignore"):
+        for start in range(0, flat.size, BLOCK):
+            block = slice(start, start + BLOCK)
+            flat[block] = _block(bases[block], exponents[block])
+    return result
+
+
+def _block(a: F32, b: F32) -> F32:
     logarithm, bits = _logarithm(a)
     z = _product(b, logarithm, bits)
     boundless = ((a == 0) | np.isinf(a) | np.isinf(b)) & (b != 0) & (a != 1)
     rises = (a > 1) == (b > 0)
     z = np.where(boundless, np.where(rises, ENORMOUS, -ENORMOUS) << spec.PRODUCT_BITS, z)
-    with np.errstate(over="ignore", under="ignore"):
-        return _exponential(z)
+    return _exponential(z)
 
 
 def _logarithm(a: F32) -> tuple[I64, npt.NDArray[np.bool_]]:
     """``log2(a)`` in fixed point, and whether it has the bits of a result near 1."""
     finite = np.where((a == 0) | ~np.isfinite(a), np.float32(1), a)
-    fraction, exponent = np.frexp(finite)
-    significand = np.ldexp(fraction, 24).astype(np.int64)
+    # Subnormals become normal by an exact product.
+    small = finite < np.float32(2.0**-126)
+    bits = np.where(small, finite * np.float32(2.0**24), finite).view(np.int32).astype(np.int64)
+    significand = (bits & _MANTISSA) | 1 << 23
     index = significand >> _LOG_INDEX & _LAST
     upper = _UPPER[index]
-    e = exponent.astype(np.int64) - 1 + upper
+    e = (bits >> 23) - 127 - 24 * small + upper
     f = (significand * _SCALE[index] << (1 - upper)) - (1 << spec.DISTANCE_BITS)
     h: I64 = np.full(f.shape, spec.SERIES[-1], np.int64)
     for degree in (2, 1, 0):
@@ -82,8 +94,8 @@ def _logarithm(a: F32) -> tuple[I64, npt.NDArray[np.bool_]]:
 def _product(b: F32, logarithm: I64, near: npt.NDArray[np.bool_]) -> I64:
     """``b * log2(a)`` in fixed point; enormous where it is beyond every result."""
     size = np.abs(logarithm)
-    # 53 bits are exact in float64, whose exponent is the place of the leading bit.
-    spare = spec.LOG_WIDTH - np.frexp(size.astype(np.float64))[1].astype(np.int64)
+    # 53 bits are exact in float64, whose exponent field is the place of the leading bit.
+    spare = np.minimum(spec.LOG_WIDTH + 1022 - (size.astype(np.float64).view(np.int64) >> 52), 63)
     leading = (size << spare) >> (spec.LOG_WIDTH - spec.LEADING_BITS)
     bits = b.view(np.int32).astype(np.int64)
     field = np.maximum(bits >> 23 & 0xFF, 1)
@@ -104,4 +116,5 @@ def _exponential(z: I64) -> F32:
     low, middle, high = reversed(spec.EXP_BITS)
     h = c1 + (t * c2 >> spec.PRODUCT_BITS + low - middle)
     y = c0 + (t * h >> spec.PRODUCT_BITS + middle - high)
-    return np.ldexp(y.astype(np.float64), (exponent - high).astype(np.int32)).astype(np.float32)
+    scale = (np.clip(exponent - high, -400, 400) + 1023 << 52).view(np.float64)
+    return (y * scale).astype(np.float32)
