@@ -14,6 +14,7 @@ BENCHES: dict[str, str] = {
     "checkout": "verif.bench.checkout:bench_checkout",
     "core": "sdk.core_bench:bench_core",
     "hbm": "verif.bench.hbm:bench_hbm",
+    "hbm_area": "verif.bench.hbm_area:bench_hbm_area",
     "scale": "scale.bench:bench_scale",
     "sweep": "scale.bench:bench_sweep",
     "element": "verif.bench.element:bench_element",
