@@ -1,6 +1,6 @@
 """What depth costs: cells and clock of the reorder window, the part of the controller that grows with its queues.
 
-Everything else of a scheduler (bank machines, refresh, choice) does not depend on the depths. ECP5 by Yosys and nextpnr,
+The rest of a scheduler (bank machines, refresh, choice) does not depend on the depths. ECP5 by Yosys and nextpnr,
 the block alone, without pins.
 """
 
