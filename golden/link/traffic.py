@@ -65,17 +65,28 @@ def destination(torus: Torus, pattern: str) -> NDArray[np.int64]:
     return np.array(targets, np.int64)
 
 
+def transfers(
+    torus: Torus, pattern: str, packets: int, *, flits: int = 8, kind: Kind = Kind.FREE, seed: int = 1
+) -> Traffic:
+    """A set of transfers: each chip has ``packets`` packets to send, all of them at once."""
+    random = np.random.default_rng(seed)
+    source = np.repeat(np.arange(torus.nodes), packets)
+    return Traffic.of(0, source, _targets(torus, pattern, source, random), kind, flits)
+
+
+def _targets(torus: Torus, pattern: str, source: NDArray[np.int64], random: np.random.Generator) -> NDArray[np.int64]:
+    if pattern == "uniform":
+        return random.integers(0, torus.nodes, source.size)
+    if pattern.startswith("hotspot"):
+        hot = random.random(source.size) < int(pattern.removeprefix("hotspot")) / 100
+        return np.where(hot, 0, random.integers(0, torus.nodes, source.size))
+    return destination(torus, pattern)[source]
+
+
 def bernoulli(
     torus: Torus, pattern: str, load: float, cycles: int, *, flits: int = 1, kind: Kind = Kind.FREE, seed: int = 1
 ) -> Traffic:
     """Each chip creates a packet with probability ``load / flits`` in each cycle."""
     random = np.random.default_rng(seed)
     created, source = np.nonzero(random.random((cycles, torus.nodes)) < load / flits)
-    if pattern == "uniform":
-        target = random.integers(0, torus.nodes, created.size)
-    elif pattern.startswith("hotspot"):
-        hot = random.random(created.size) < int(pattern.removeprefix("hotspot")) / 100
-        target = np.where(hot, 0, random.integers(0, torus.nodes, created.size))
-    else:
-        target = destination(torus, pattern)[source]
-    return Traffic.of(created, source, target, kind, flits)
+    return Traffic.of(created, source, _targets(torus, pattern, source, random), kind, flits)

@@ -9,13 +9,16 @@ import itertools
 import re
 import subprocess
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
+from golden.link import flow
 from golden.link.link import goodput_bound
-from golden.link.traffic import Traffic, bernoulli
+from golden.link.router import run
+from golden.link.traffic import PATTERNS, Traffic, bernoulli, transfers
 from hdl.emit import emit
 from hdl.link.link import LinkPair
 from hdl.link.router import Router
@@ -27,13 +30,16 @@ from verif.harness.packing import to_words
 from verif.link.curves import Peer, Point, bound, peers, point, port_bound, saturation
 from verif.link.layer import flips
 from verif.link.replay import fabric_model, replay
-from verif.link.switch import wait
+from verif.link.switch import unfairness, wait
 from verif.tools import require
 
-CYCLES = {2: 20_000, 3: 10_000}
-"""Length of one run of the search, by dimensions."""
+CYCLES = {2: 20_000, 3: 6_000}
+"""Length of one run of the search, by dimensions: as many packets each, so equally steady means."""
 
-RTL_CYCLES = {2: 3_000, 3: 600}
+ZERO_CYCLES = 40_000
+"""Length of the run at the lowest load."""
+
+RTL_CYCLES = {2: 2_000, 3: 400}
 """Length of the run on RTL."""
 
 UNIFORM = {4: 0.90, 8: 0.95}
@@ -45,20 +51,28 @@ TRANSPOSE = {2: 0.80, 3: 0.55}
 NO_WORSE = 0.97
 """Part of dimension order's load that the adaptive kind shall reach where dimension order is as good as can be."""
 
+FLOW_PACKETS = {2: 256, 3: 128}
+"""Packets each chip sends in a set of transfers, by dimensions."""
+
+FLOW_ERROR = 5
+FLOW_CYCLES = 100_000
+ENDLESS = 1_000_000
+BOOKSIM_RATE = 10_359
+"""Cycles BookSim 2 simulates in a second of processor time: 4x4x4, uniform, 4 channels, 8-flit packets, load 0.1."""
+
 HOP_CYCLES = 2
 RATES = (1e-6, 1e-4, 1e-3)
 
 
-SWITCH_PORTS = (16, 64, 144)
-SWITCH_SLOTS = 20_000
+SWITCH_SLOTS = {16: 100_000, 64: 40_000, 144: 40_000}
 """Slots of one run of the switch, a quarter of them warm-up; the reference simulated 15,000."""
 
 Figure = functools.partial(Record, "link.router")
 
 
 def bench_link(dimensions: tuple[int, ...] = (2, 3)) -> list[Record]:
-    """All figures: about an hour on two cores, most of it compiling the 4x4x4 tori and searching their loads."""
-    records = _latency() + _goodput() + _switch() + _area()
+    """All figures: about 20 minutes of processor time, half of it compiling the six tori of the reference."""
+    records = _latency() + _narrow() + _goodput() + _switch() + _flow() + _area()
     for size in dimensions:
         records += _adaptive(size) + _uniform(size)
     for peer in peers():
@@ -91,7 +105,7 @@ def _row(peer: Peer) -> list[Record]:
     """One row of the reference: zero load, saturation at the peer's latency and at our own, what RTL accepts there."""
     config = peer.config()
     measure = _measure(config, peer.pattern, peer.flits)
-    zero = point(config, peer.pattern, 0.002, peer.flits, cycles=5 * CYCLES[2]).latency
+    zero = point(config, peer.pattern, 0.002, peer.flits, cycles=ZERO_CYCLES).latency
     theirs, ours = 3 * peer.zero_load, 3 * zero
     high = port_bound(config.torus, peer.pattern)
     load = saturation(measure, theirs, high=high)
@@ -121,6 +135,41 @@ def _latency() -> list[Record]:
     return [
         Figure("latency of a hop at zero load, link included", hop, "cycles", HOP_CYCLES, "BookSim 2: 6.3", "lower")
     ]
+
+
+def _narrow() -> list[Record]:
+    """Uniform traffic on 4x4x4 whose third dimension is half as wide; its links allow a load of 1 too."""
+    config = Peer(3, 4, 8, 8, "uniform", 0, 0, 0).config().replace(torus=Torus(sizes=(4, 4, 4), cycles=(1, 1, 2)))
+    found = point(config, "uniform", 1.0, 8, cycles=CYCLES[3])
+    note = f"links and ports allow {bound(config.torus, 'uniform'):.4f}"
+    name = "4x4x4 uniform, third dimension of half the width, 4 channels, 8-flit packets: accepted at full load"
+    return [Figure(name, round(found.accepted, 4), "flits/chip/cycle", reference=note)]
+
+
+def _flow() -> list[Record]:
+    """The flow-level model: its error on the time of a set of transfers, and how fast it is."""
+    records = []
+    for dimensions, channels in itertools.product((2, 3), (2, 4, 8)):
+        config = Peer(dimensions, channels, 8, 8, "", 0, 0, 0).config()
+        errors = {}
+        for pattern in PATTERNS:
+            traffic = transfers(config.torus, pattern, FLOW_PACKETS[dimensions])
+            exact = run(config, traffic, ENDLESS, stop=traffic.created.size)["delivered"]
+            found = flow.run(config, traffic, ENDLESS)["delivered"]
+            if min(exact.min(), found.min()) < 0:
+                raise AssertionError(f"{pattern}: a packet never arrived")
+            errors[pattern] = 100 * (int(found.max()) / int(exact.max()) - 1)
+        worst = max(errors, key=lambda pattern: abs(errors[pattern]))
+        name = f"{'x'.join(['4'] * dimensions)}, {channels} channels: flow-level model, largest error of seven patterns"
+        note = f"at {worst}; others at most {sorted(map(abs, errors.values()))[-2]:.1f}"
+        records.append(Figure(name, round(abs(errors[worst]), 1), "%", FLOW_ERROR, note, "lower"))
+    traffic = bernoulli(config.torus, "uniform", 0.1, FLOW_CYCLES, flits=8)
+    started = time.process_time()
+    flow.run(config, traffic, FLOW_CYCLES)
+    rate = FLOW_CYCLES / (time.process_time() - started)
+    note = f"BookSim 2: {BOOKSIM_RATE:,} on a core as fast"
+    name = "flow-level model of 4x4x4 at load 0.1"
+    return [*records, Figure(name, round(rate), "cycles/s", 20 * BOOKSIM_RATE, note)]
 
 
 def _adaptive(dimensions: int) -> list[Record]:
@@ -179,17 +228,18 @@ def _goodput() -> list[Record]:
 def _switch() -> list[Record]:
     """Wait and throughput of the cycle-exact model, which the bench ``link.switch`` holds to RTL."""
     records = []
-    for ports in SWITCH_PORTS:
+    for ports, slots in SWITCH_SLOTS.items():
         config = SwitchConfig(ports=ports, depth=256)
         name = f"{ports} ports, {config.iterations} iterations"
-        slots = SWITCH_SLOTS if ports < 100 else SWITCH_SLOTS // 4
         waited = wait(config, 0.9, slots)[0]
         ideal = "ideal iSLIP with endless queues, 4 iterations: 9.7 to 10.0 slots; 1 iteration: 114 to 580"
         uniform, bursts = wait(config, 1.0, slots)[1], wait(config, 1.0, slots, burst=8)[1]
+        unfair = round(unfairness(config, slots), 2)
         records += [
             Record("link.switch", f"{name}: mean wait at load 0.9", round(waited, 2), "slots", 10, ideal, "lower"),
             Record("link.switch", f"{name}: uniform, full load", round(100 * uniform, 2), "% of line rate", 99),
             Record("link.switch", f"{name}: bursts of 8, full load", round(100 * bursts, 2), "% of line rate", 95),
+            Record("link.switch", f"{name}: unfairness at a hot output", unfair, "%", 2, better="lower"),
         ]
     return records
 

@@ -34,16 +34,16 @@ def arrivals(
     active = np.zeros(ports, np.bool_)
     target = np.zeros(ports, np.int64)
     rise = load / (burst * (1 - load) + load) if load < 1 else 1.0
-    found = []
+    sends, goes = np.zeros((slots, ports), np.bool_), np.zeros((slots, ports), np.int64)
     for index in range(slots):
         ends = rng.random(ports) < 1 / burst
         begins = (~active | ends) & (rng.random(ports) < (load if burst == 1 else rise))
         active = (active & ~ends) | begins
         fresh = np.where(rng.random(ports) < hot, 0, rng.integers(0, ports, ports))
         target = np.where(begins, fresh, target)
-        found += [(source, index * slot + ports, int(target[source])) for source in np.nonzero(active)[0]]
-    rows = np.array(sorted(found), np.int64).reshape(-1, 3)
-    return Cells(rows[:, 1], rows[:, 0], rows[:, 2])
+        sends[index], goes[index] = active, target
+    source, when = np.nonzero(sends.T)
+    return Cells(when * slot + ports, source, goes[when, source])
 
 
 def compare(model: Model, config: SwitchConfig, cells: Cells, cycles: int, fault: Any = None) -> dict[str, Any]:
@@ -90,6 +90,15 @@ def wait(
     late = cells.created[cell] >= warm
     latency = (cycle - cells.created[cell])[late].mean()
     return float(latency - fastest) / config.slot_cycles, float((cycle >= warm).sum() / (0.75 * slots * config.ports))
+
+
+def unfairness(config: SwitchConfig, slots: int) -> float:
+    """Largest deviation [%] of an input's share when all inputs always want output 0, after warm-up."""
+    cells = arrivals(config, 1.0, slots, np.random.default_rng(2), hot=1.0)
+    out = run(config, cells.created, cells.source, cells.targets, slots * config.slot_cycles)["out"][:, 0]
+    left = out[slots * config.slot_cycles // 4 :]
+    share = np.bincount(cells.source[left[left >= 0]], minlength=config.ports)
+    return float(abs(share * config.ports / share.sum() - 1).max() * 100)
 
 
 def check(trial: Trial) -> None:
