@@ -83,7 +83,7 @@ class Core(Block):
             m.d.comb += getattr(queues, f"done_{index}").eq(mover.done)
 
         sbuf = self._sbuf(m, platform, tensor, vector, scalar, movers)
-        self._psum(m, platform, tensor, [vector, scalar, *movers])
+        self._psum(m, platform, tensor, [vector, scalar], movers)
         self._hbm(m, platform, list(sequencers.values()), movers)
         updates = [sequencer.update for sequencer in sequencers.values()]
         updates += [tensor.updates_0, tensor.updates_1, tensor.updates_2, vector.update, scalar.update]
@@ -127,9 +127,7 @@ class Core(Block):
     def _shared(self, m: Module, platform: Any, name: str, movers: list[Any]) -> tuple[Any, Any]:
         """One port of SBUF for several DMA engines, reads and writes in turn."""
         size = sbuf_request(self.config).size
-        row = 32 * self.config.partitions
-        share = Share(ShareConfig(ports=2 * len(movers), request=size, response=row, depth=SHARING * QUIET))
-        m.submodules[name] = place(share, platform)
+        share = self._share(m, platform, name, 2 * len(movers), size)
         for index, mover in enumerate(movers):
             join(m, share, 2 * index, mover.sbuf_read, mover.sbuf_answer)
             asked = getattr(share, f"asked_{2 * index + 1}")
@@ -140,14 +138,21 @@ class Core(Block):
             ]
         return share.request, share.answer
 
-    def _psum(self, m: Module, platform: Any, tensor: Any, users: list[Any]) -> None:
-        """Reads of PSUM take turns."""
-        config = self.config
-        size = psum_request(config).size
-        share = Share(ShareConfig(ports=len(users), request=size, response=32 * config.partitions, depth=16))
-        m.submodules.psum = place(share, platform)
-        for index, user in enumerate(users):
-            join(m, share, index, user.psum, user.psum_answer)
+    def _psum(self, m: Module, platform: Any, tensor: Any, units: list[Any], movers: list[Any]) -> None:
+        """Reads of PSUM take turns; those of many DMA engines in groups first."""
+        size = psum_request(self.config).size
+        users = [(unit.psum, unit.psum_answer) for unit in units]
+        readers = [(mover.psum, mover.psum_answer) for mover in movers]
+        for first in range(0, len(readers) if len(readers) > SHARING else 0, SHARING):
+            group = readers[first : first + SHARING]
+            share = self._share(m, platform, f"psum_port_{first}", len(group), size)
+            for index, (requests, answers) in enumerate(group):
+                join(m, share, index, requests, answers)
+            users.append((share.request, share.answer))
+        users += readers if len(readers) <= SHARING else []
+        share = self._share(m, platform, "psum", len(users), size)
+        for index, (requests, answers) in enumerate(users):
+            join(m, share, index, requests, answers)
         m.d.comb += [
             tensor.psum.valid.eq(share.request.valid),
             tensor.psum.payload.as_value().eq(share.request.payload),
@@ -155,6 +160,13 @@ class Core(Block):
             share.answer.valid.eq(tensor.psum_answer.valid),
             share.answer.data.eq(tensor.psum_answer.data.as_value()),
         ]
+
+    def _share(self, m: Module, platform: Any, name: str, ports: int, request: int) -> Share:
+        """A row port of SBUF or PSUM for several."""
+        row = 32 * self.config.partitions
+        share = Share(ShareConfig(ports=ports, request=request, response=row, depth=QUIET))
+        m.submodules[name] = place(share, platform)
+        return share
 
     def _hbm(self, m: Module, platform: Any, sequencers: list[Any], movers: list[Any]) -> None:
         """Instructions, DMA reads and writes take turns."""
