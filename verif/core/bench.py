@@ -252,7 +252,8 @@ def _special(trial: Trial, pair: Pair, draw: Generator) -> None:
             case = draw.case(20)
             starts = pair.load(case)
             word = pair.target.start_word(starts)
-            pair.target.model.run({"start": word}, resets=[(cycle, 2)], limit=cycle + 4)
+            pair.target.model.run({"start": word})
+            pair.target.model.run(resets=[(cycle, 2)], limit=cycle + 4)
             pair = level(pair, trial)
             draw.written[:] = False
             problem = fails(pair, draw.case(12))
