@@ -91,9 +91,13 @@ def matmul(
         moving = [blocks(p, k, min(n, bank), format_) for _ in range(2)]
         results = [p.sbuf((min(m, lanes), min(n, bank)), result) for _ in range(2)]
         count = 0
-        for number, columns in steps(n, bank):
-            right = moving[number % 2][:, :, : columns.stop - columns.start]
-            fetch(p, right, b[:, columns])
+        parts = [columns for _, columns in steps(n, bank)]
+        rights = [moving[number % 2][:, :, : part.stop - part.start] for number, part in enumerate(parts)]
+        fetch(p, rights[0], b[:, parts[0]])
+        for number, columns in enumerate(parts):
+            right = rights[number]
+            for following in range(number + 1, min(number + 2, len(parts))):
+                fetch(p, rights[following], b[:, parts[following]])
             for _, rows in steps(m, lanes):
                 part = left[:, :, rows]
                 if number == 0:
