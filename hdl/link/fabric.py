@@ -19,33 +19,40 @@ class Fabric(Block):
 
     ``chips[node]`` is the chip's link into its node, ``routers[node]`` the one back; ``bad[node]`` and
     ``broken[node]`` count what the node's guard refused and broke off. A link of half the width has
-    half the wires and a flit takes two cycles on it. ``probe[node][port]`` shows what arrives over each link, and
-    ``returns[node][port]`` the credits that leave each input, for benches.
+    half the wires and a flit takes two cycles on it. With ``probes``, for benches, ``probe[node][port]`` shows what
+    arrives over each link, and ``returns[node][port]`` the credits that leave each input.
     Reset of the whole empties it. A line's end has no link: nothing is routed there, and its wires are tied off.
     """
 
     config: RouterConfig
 
-    def __init__(self, config: RouterConfig) -> None:
+    def __init__(self, config: RouterConfig, *, probes: bool = True) -> None:
+        self.probes = probes
         self.wire = data.StructLayout({"flit": flit_layout(config), "lane": range(config.lanes), "valid": 1})
         nodes = config.torus.nodes
-        super().__init__(
-            config,
-            {
-                "chips": In(FlitLink(config)).array(nodes),
-                "routers": Out(FlitLink(config)).array(nodes),
-                "bad": Out(16).array(nodes),
-                "broken": Out(16).array(nodes),
+        ports: dict[str, Any] = {
+            "chips": In(FlitLink(config)).array(nodes),
+            "routers": Out(FlitLink(config)).array(nodes),
+            "bad": Out(16).array(nodes),
+            "broken": Out(16).array(nodes),
+        }
+        if probes:
+            ports |= {
                 "probe": Out(data.ArrayLayout(data.ArrayLayout(self.wire, config.ports), nodes)),
                 "returns": Out(data.ArrayLayout(data.ArrayLayout(config.lanes, config.ports), nodes)),
-            },
-        )
+            }
+        super().__init__(config, ports)
         self.nodes = [Node(config) for _ in range(nodes)]
         self.narrow = {
             (link.source, link.source_port): Narrow(OutputConfig(router=config, cycles=link.cycles))
             for link in config.torus.links
             if link.cycles > 1
         }
+
+    @property
+    def module_name(self) -> str:
+        """Whether it has probes is part of what it is."""
+        return super().module_name + ("" if self.probes else "_bare")
 
     def elaborate(self, platform: Any) -> Module:
         """Nodes, then links."""
@@ -67,7 +74,7 @@ class Fabric(Block):
                 m.submodules[f"narrow_{link.source}_{link.source_port}"] = place(narrow, platform)
                 connect(m, sender, narrow.i)
                 connect(m, narrow.o, receiver)
-        for node, router in enumerate(self.nodes):
+        for node, router in enumerate(self.nodes if self.probes else []):
             for port in range(self.config.ports):
                 other = node if port == LOCAL else self.config.torus.neighbour(node, port)
                 if other is None:

@@ -43,7 +43,7 @@ class System(Block):
         """Chips beside the fabric, each at its node."""
         m = Module()
         config = self.config
-        fabric = Fabric(config.router)
+        fabric = Fabric(config.router, probes=False)
         m.submodules.fabric = place(fabric, platform)
         for number in range(config.chips):
             chip = Chip(config)
