@@ -20,7 +20,7 @@ INDEX_BITS = 8
 """Most leading mantissa bits a binade may use."""
 
 COEFFICIENTS = ("hi", "lo", "c1", "c2", "c3")
-MANTISSA_BITS = {"hi": 23, "lo": 23, "c1": 23, "c2": 23, "c3": 23}
+MANTISSA_BITS = {"hi": 23, "lo": 23, "c1": 23, "c2": 15, "c3": 9}
 """Mantissa bits stored of each coefficient, which are fp32 numbers with the rest zero."""
 FLAG_BITS = 2 + 2 + 1 + 2
 """Origin, base, tail and shift of a segment."""

@@ -11,7 +11,8 @@ from golden.scalar.functions import Evaluator, evaluate, evaluator
 from spec import tables
 from spec.functions import FUNCTIONS, TABULATED
 from spec.parameters import ParameterError
-from verif.scalar.generate_tables import bf16_arguments, generate, round_to_bf16, tail_rows
+from verif.scalar import generate_tables
+from verif.scalar.generate_tables import bf16_arguments, dense_arguments, generate, round_to_bf16, settle, tail_rows
 from verif.scalar.references import exact, reference, ulp_error
 
 ULP_TARGET = 2.0
@@ -128,6 +129,24 @@ def test_tables_are_what_the_script_generates(name: str) -> None:
     with mpmath.workdps(40):
         table = generate(name, tail_rows())
     assert table == dataclasses.replace(tables.table_of(name), errors={})
+
+
+def test_a_segment_that_is_wrong_at_few_arguments_is_moved(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The constant of a segment with a tail, moved off its place so that some argument is wrong by more than 2 ulp."""
+    table = tables.table_of("silu_dx")
+    number, x = next(entry for entry in dense_arguments(table) if len(entry[1]) == 1 << 19)
+    segment = table.segments[number]
+    constant = (
+        np.uint32(segment.lo).view(np.float32) + np.spacing(np.uint32(segment.hi & ~(1 << 31)).view(np.float32)) / 4
+    )
+    moved = dataclasses.replace(segment, lo=int(np.float32(constant).view(np.uint32)))
+    worse = dataclasses.replace(table, segments=(*table.segments[:number], moved, *table.segments[number + 1 :]))
+    truth = reference("silu_dx", x)
+    assert ulp_error(Evaluator(worse)(x), truth).max() > ULP_TARGET
+    monkeypatch.setattr(generate_tables, "dense_arguments", lambda _: [(number, x)])
+    better = settle(worse, tables.tail_table())
+    assert ulp_error(Evaluator(better)(x), truth).max() <= ULP_TARGET
+    assert [a == b for a, b in zip(better.segments, table.segments, strict=True)].count(False) <= 1
 
 
 @pytest.mark.parametrize("bit", [3, 20])

@@ -8,6 +8,7 @@ import numpy as np
 
 from golden.scalar.activation import Instruction, ScalarEngine, constants_of, rows_of
 from hdl.scalar.engine import ScalarEngine as Hardware
+from spec.functions import FUNCTIONS
 from spec.scalar import OPCODES, REDUCE_COMMANDS, STATUS, ScalarConfig
 from spec.vector import ELEMENT_FORMATS
 from verif.harness.bench import Bench, Trial
@@ -30,24 +31,25 @@ QUIET = 200
 """Cycles without a transfer after which a run has ended."""
 
 
-MIXED = ("copy", "tanh", "exp", "silu", "prelu", "square", "log", "silu_dx", "rsqrt", "reciprocal")
-"""Every kind of reduction, base, tail and symmetry."""
 FEW = ("copy", "exp", "rsqrt", "gelu")
 
 COVER = CoverGroup(
     "scalar.engine",
     {
         "opcode": tuple(OPCODES),
-        "function": tuple(dict.fromkeys(MIXED + FEW)),
+        "function": tuple(FUNCTIONS),
         "input": ELEMENT_FORMATS,
         "output": ELEMENT_FORMATS,
+        "argument": ("zero", "subnormal", "normal", "infinite", "nan"),
+        "sign": ("positive", "negative"),
+        "saturate": (False, True),
         "reduce": tuple(REDUCE_COMMANDS),
         "constants": (0, 1, 2),
         "rows": ("1", "2 to 20", "more"),
         "stalled": ("no", "yes"),
         "status": tuple(STATUS),
     },
-    [("opcode", "reduce"), ("opcode", "stalled"), ("rows", "stalled")],
+    [("opcode", "reduce"), ("opcode", "stalled"), ("rows", "stalled"), ("function", "argument"), ("argument", "sign")],
 )
 
 
@@ -76,16 +78,16 @@ class Engine:
             **options,
         )
         self.rows.compare(run.outputs["results"], golden.rows)
-        self._cover(program, golden, options.get("stalls"))
+        self._cover(program, golden, operands, options.get("stalls"))
         self.codes.compare(run.outputs["status"], np.array(golden.statuses, np.uint32)[:, None])
         if "stalls" not in options:
             self.rows.compare_cycles(run.stamps["results"], golden.row_cycles)
             self.codes.compare_cycles(run.stamps["status"], golden.status_cycles)
         return run, golden
 
-    def _cover(self, program: Sequence[Instruction], golden: Expected, stalls: Any) -> None:
+    def _cover(self, program: Sequence[Instruction], golden: Expected, operands: Sequence[Words], stalls: Any) -> None:
         """Note what the program met."""
-        for entry, code in zip(program, golden.statuses, strict=True):
+        for entry, code, operand in zip(program, golden.statuses, operands, strict=True):
             status = list(STATUS)[code]
             COVER.hit(status=status)
             if status != "done":
@@ -99,10 +101,31 @@ class Engine:
                 rows="1" if rows == 1 else "2 to 20" if rows <= 20 else "more",
                 stalled="yes" if stalls else "no",
             )
+            COVER.hit(saturate=entry.saturate)
             if entry.opcode == "activation":
                 COVER.hit(function=entry.function)
+                _cover_arguments(entry, operand)
             if entry.opcode != "read_accumulator":
                 COVER.hit(input=entry.input_format)
+
+
+def _cover_arguments(entry: Instruction, operand: Words) -> None:
+    """The kinds of numbers a function met, where they reach it as they are."""
+    if (
+        entry.input_format != "fp32"
+        or np.ndim(entry.scale)
+        or np.ndim(entry.bias)
+        or entry.scale != 1
+        or entry.bias != 0
+    ):
+        return
+    magnitude = operand & np.uint32(0x7FFFFFFF)
+    edges = np.array([1, 0x800000, 0x7F800000, 0x7F800001])
+    kinds = COVER.points["argument"]
+    for kind, sign in np.unique(
+        np.stack([np.searchsorted(edges, magnitude.ravel(), "right"), operand.ravel() >> 31]), axis=1
+    ).T:
+        COVER.hit(function=entry.function, argument=kinds[kind], sign=("positive", "negative")[sign])
 
 
 def stacked(config: ScalarConfig, operands: Sequence[Words]) -> Words:
@@ -203,7 +226,7 @@ BENCH = Bench(
     "scalar.engine",
     block=Hardware,
     quick=(
-        ScalarConfig(lanes=2, functions=MIXED),
+        ScalarConfig(lanes=2),
         ScalarConfig(
             lanes=1,
             functions=FEW,

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from spec import tables
+from spec.formats import FP32
 from spec.functions import BASES, ORIGINS, Function
 from verif.scalar.references import formula, reference, root_of, ulp_error
 
@@ -35,8 +36,8 @@ DIRECT_BITS = 5
 ORIGIN = {name: index for index, name in enumerate(ORIGINS)}
 BASE = {name: index for index, name in enumerate(BASES)}
 
-FITTED_BITS = {"hi": 23, "lo": 7, "c1": 23, "c2": 15, "c3": 9}
-"""Mantissa bits the fit leaves each coefficient; a root's ``lo`` keeps all of its own."""
+FITTED_BITS = {**tables.MANTISSA_BITS, "lo": 7}
+"""Mantissa bits the fit leaves each coefficient; only beside a root ``lo`` needs all that are stored."""
 
 
 class GenerationError(Exception):
@@ -59,10 +60,9 @@ def bits_of(value: float) -> int:
 
 
 def shorten(value: float, name: str) -> float:
-    """``value`` rounded to the mantissa bits that the fit leaves coefficient ``name``."""
-    keep = FITTED_BITS[name] + 1
-    fraction, exponent = math.frexp(float(value))
-    return float(np.float32(math.ldexp(round(math.ldexp(fraction, keep)), exponent - keep)))
+    """``value`` rounded to the mantissa bits that the fit leaves coefficient ``name``, subnormal or not."""
+    quantum = max(math.frexp(float(value))[1], FP32.exponent_min + 1) - FITTED_BITS[name] - 1
+    return float(np.float32(math.ldexp(round(math.ldexp(float(value), -quantum)), quantum)))
 
 
 class Side:
