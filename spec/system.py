@@ -30,6 +30,9 @@ class SystemConfig(Parameters):
         256, unit="lines of 64 B", low=16, high=1 << 32, power_of_two=True, doc="memory of one chip"
     )
     reads: int = parameter(4, unit="reads", low=1, high=64, doc="reads from other chips a chip answers at a time")
+    beat: int = parameter(
+        0, unit="bits", low=0, high=1024, doc="the host's streams come in beats of so many wires; 0: whole"
+    )
     memory: str = parameter(
         "model", choices=("model", "port"), doc="behind each chip: a plain memory inside, or a port for a controller"
     )
@@ -85,6 +88,21 @@ class SystemConfig(Parameters):
         return max(self.flits(operation) for operation in OPERATIONS)
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BeatsConfig(Parameters):
+    """Payloads of ``width`` bits in beats."""
+
+    width: int = parameter(unit="bits", low=1, high=1 << 16, doc="of a payload")
+    beat: int = parameter(32, unit="bits", low=1, high=1024, doc="of a beat")
+
+    @property
+    def beats(self) -> int:
+        """Beats of a payload."""
+        return -(-self.width // self.beat)
+
+
+HOST_BEAT = 32
+"""Wires of a host's stream to a chip whose memory is outside: hundreds of cores have thousands of them."""
 MODEL_LINES = 1 << 16
 """A memory of more lines than this stays outside of the chip: 4 MiB are simulated as they are."""
 
@@ -113,6 +131,7 @@ def system_of(machine: MachineConfig, torus: Torus) -> SystemConfig:
         router=router_of(torus),
         cores=chip.cores,
         chip_lines=pitch,
+        beat=0 if pitch <= MODEL_LINES else HOST_BEAT,
         memory="model" if pitch <= MODEL_LINES else "port",
     )
 

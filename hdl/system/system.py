@@ -2,38 +2,39 @@
 
 from typing import Any
 
-from amaranth.hdl import Module
+from amaranth.hdl import Module, Shape, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hdl.block import Block, place
 from hdl.core.layouts import LINE_BITS, PROGRAMS, REPORT, answer, line_request
 from hdl.link.fabric import Fabric
+from hdl.system.beats import Gather, Scatter
 from hdl.system.chip import HOST, Chip
-from spec.system import SystemConfig
+from spec.system import BeatsConfig, SystemConfig
 
 
 class System(Block):
     """Every chip of the torus with its ports, which end in ``_<chip>``: ``start_<core>``, ``report_<core>``, ``host``,
     ``lines``, ``lost``, and ``memory`` where that is outside.
 
-    One chip and one router are emitted once and instantiated for each node. Reset of the whole drops all that is under
-    way; memories keep their contents.
+    With ``beat`` the streams of the host come and go in beats; a core starts in the cycle after its last one, so that a
+    host that holds the last beats back starts all at once. One chip and one router are emitted once and instantiated
+    for each node. Reset of the whole drops all that is under way; memories keep their contents.
     """
 
     config: SystemConfig
 
     def __init__(self, config: SystemConfig) -> None:
+        self.streams: dict[str, tuple[bool, Any]] = {"host": (True, HOST), "lines": (False, LINE_BITS)}
+        """Of the host and each chip: name -> (whether it comes from the host, payload)."""
+        for core in range(config.cores):
+            self.streams |= {f"start_{core}": (True, PROGRAMS), f"report_{core}": (False, REPORT)}
         ports: dict[str, Any] = {}
         for chip in range(config.chips):
-            for core in range(config.cores):
-                ports[f"start_{core}_{chip}"] = In(stream.Signature(PROGRAMS))
-                ports[f"report_{core}_{chip}"] = Out(stream.Signature(REPORT))
-            ports |= {
-                f"host_{chip}": In(stream.Signature(HOST)),
-                f"lines_{chip}": Out(stream.Signature(LINE_BITS)),
-                f"lost_{chip}": Out(32),
-            }
+            for name, (into, shape) in self.streams.items():
+                ports[f"{name}_{chip}"] = (In if into else Out)(stream.Signature(config.beat or shape))
+            ports[f"lost_{chip}"] = Out(32)
             if config.memory == "port":
                 ports[f"memory_{chip}"] = Out(stream.Signature(line_request(config.own)))
                 ports[f"memory_answer_{chip}"] = In(answer(LINE_BITS))
@@ -51,12 +52,27 @@ class System(Block):
             connect(m, chip.o, fabric.chips[number])
             connect(m, fabric.routers[number], chip.i)
             m.d.comb += [chip.chip.eq(number), getattr(self, f"lost_{number}").eq(chip.lost)]
-            for core in range(config.cores):
-                connect(m, flipped(getattr(self, f"start_{core}_{number}")), getattr(chip, f"start_{core}"))
-                connect(m, getattr(chip, f"report_{core}"), flipped(getattr(self, f"report_{core}_{number}")))
-            connect(m, flipped(getattr(self, f"host_{number}")), chip.host)
-            connect(m, chip.lines, flipped(getattr(self, f"lines_{number}")))
+            for name, (into, shape) in self.streams.items():
+                outside, inside = getattr(self, f"{name}_{number}"), getattr(chip, name)
+                ends = (outside, inside) if into else (inside, outside)
+                if config.beat:
+                    beats = BeatsConfig(width=Shape.cast(shape).width, beat=config.beat)
+                    block: Any = Gather(beats) if into else Scatter(beats)
+                    m.submodules[f"{name}_{number}"] = place(block, platform)
+                    _pass(m, ends[0], block.i)
+                    _pass(m, block.o, ends[1])
+                else:
+                    _pass(m, *ends)
             if config.memory == "port":
                 connect(m, chip.memory, flipped(getattr(self, f"memory_{number}")))
                 m.d.comb += chip.memory_answer.eq(getattr(self, f"memory_answer_{number}"))
         return m
+
+
+def _pass(m: Module, source: Any, target: Any) -> None:
+    """A stream into another whose payload has as many bits."""
+    m.d.comb += [
+        target.valid.eq(source.valid),
+        Value.cast(target.payload).eq(Value.cast(source.payload)),
+        source.ready.eq(target.ready),
+    ]
