@@ -118,12 +118,14 @@ def _trace(model: Model, name: str, total: int) -> list[Record]:
 def _proven() -> float:
     """Nanoseconds no read waits longer than.
 
-    A read is the oldest for at most ``age_limit`` slots, then it alone may use the buses: the write batch ends, its
-    bank closes (after tWR at worst), opens and is read, unless it is being refreshed. All reads before it may need as
-    long.
+    A read is the oldest for at most ``age_limit`` slots, then no other read passes it: the write batch ends, its bank
+    closes (after tWR at worst), opens and is read. An urgent refresh of the bank may come first, and a second one where
+    a round of refreshes ends and the next begins; a third has to wait for all other banks. Each read before it may need
+    as long.
     """
     s = CONFIG.slots
-    service = s.wtr_l + s.wr_pre + s.rp + s.rc + s.rfc_pb + s.faw + s.rcd_rd + 8
+    refreshes = 2 * (s.rfc_pb + s.rrefd)
+    service = s.wtr_l + s.wr_pre + s.rp + s.rc + refreshes + s.faw + s.rcd_rd + 8
     slots = CONFIG.read_lines * (CONFIG.age_limit + service)
     return slots * SLOT_CK * CONFIG.timing.ck_ps / 1000
 
