@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from golden.core.cost import CHECK, Costs
+from golden.core.cost import CHECK, Costs, Moving
 from golden.core.dma import Transfer
 from golden.core.report import Fault, Report, Span, Wait
 from golden.core.units import Units, worst
@@ -113,6 +113,7 @@ class Run:
         self.busy_queues: set[int] = set()
         self.free_engines = self.config.dma_engines
         self.turn = 0
+        self.moving: dict[int, Moving] = {}
         self.blocked: dict[int, list[tuple[Sequencer, Callable[[int], None]]]] = {}
         active = [sequencer for sequencer in self.sequencers.values() if not sequencer.halted]
         for turn, sequencer in enumerate(active):
@@ -311,19 +312,28 @@ class Run:
             self.busy_queues.add(first)
             transfer, engine, counter = self.queues[first].popleft()
             legal = transfer.run(self.core.memories)
-            end = self.costs.transfer(transfer, transfer.lines, time)
-            self.report.spans.append(Span(f"dma {first}", "transfer", time, end))
-            self.at(end, functools.partial(self.ended, first, transfer, engine, counter, legal))
+            moving = self.costs.transfer(transfer, time)
+            for other in self.moving.values():
+                other.meet(moving)
+            self.moving[first] = moving
+            self.at(moving.end, functools.partial(self.ended, first, transfer, engine, counter, legal))
 
     def ended(self, queue: int, transfer: Transfer, engine: str, counter: int, legal: bool, time: int) -> None:
-        """A transfer ends."""
+        """A transfer ends, unless others have held it up."""
+        moving = self.moving[queue]
+        if moving.end > time:
+            self.at(moving.end, functools.partial(self.ended, queue, transfer, engine, counter, legal))
+            return
+        del self.moving[queue]
+        self.report.spans.append(Span(f"dma {queue}", "transfer", moving.start, time))
         self.free_engines += 1
         self.busy_queues.discard(queue)
         if legal:
             self.update("done", transfer.values, time)
         else:
             self.fail(engine, counter, "bad_address", time)
-        self.dispatch(time)
+        if any(self.queues):
+            self.at(time + 1, self.dispatch)
 
 
 def arithmetic(kind: str, left: int, right: int) -> int:

@@ -64,18 +64,20 @@ class Costs:
         """Cycle in which each reader asks for its last row, and can take the next pattern."""
         self.swapped = -1
         self.tensor_done = 0
-        self.port = 0
-        """When the port of HBM is free."""
+        self.active = 1
+        """Sequencers that fetch at the start."""
 
     def first_word(self, turn: int, active: int) -> int:
         """When the first instruction of the sequencer that is ``turn`` of ``active`` is there: two lines, in turns."""
+        self.active = active
         return 2 + turn + active + self.config.hbm_latency
 
     def next_word(self, word: int, taken: list[int]) -> int:
         """When the instruction after ``taken`` is there: two lines behind the one before, if there was room for it."""
         number, depth = len(taken), self.config.fetch_depth
-        room = taken[number - depth] + self.config.hbm_latency + 3 if number >= depth else 0
-        return max(word + 2, room)
+        if number < depth:
+            return word + 2 * self.active  # at the start all fetch at once
+        return max(word + 2, taken[number - depth] + self.config.hbm_latency + 3)
 
     def jump(self, word: int, time: int) -> int:
         """When the instruction at the end of a jump is there: what was asked for comes first."""
@@ -101,7 +103,8 @@ class Costs:
             reads_both = len(work.reads) == 2 or engine == "scalar"
             row = job + SBUF_ROW + work.constants - 1
             if reads_both and work.reads:
-                first, ahead = row + CONSTANT_FIRST, AHEAD
+                first, ahead = row + CONSTANT_FIRST, CONSTANT_FIRST - 1
+                first -= all(memory == "psum" for memory, _ in work.reads)
             else:
                 first = max(first, row + CONSTANT + work.constants - 1)
         rows = max((count for _, count in work.reads), default=work.writes)
@@ -145,18 +148,47 @@ class Costs:
             taken = max(taken + (1 if start == 0 else size), arrives + start + size - 1)
         return taken
 
-    def transfer(self, transfer: Transfer, lines: int, time: int) -> int:
-        """When the update of a transfer that an engine takes at ``time`` is taken; ``lines`` of HBM are moved."""
+    def transfer(self, transfer: Transfer, time: int) -> "Moving":
+        """A transfer that an engine takes at ``time``, when nothing else uses the port of HBM."""
         config, values = self.config, transfer.values
         latency = (config.hbm_latency, 2, 1)
         source, target = latency[values["source_space"]], latency[values["target_space"]]
         start = time + DMA_START
-        self.port = max(self.port, start) + lines
         if values["accumulate"]:
             # Old value, then the term, then the sum: one element at a time.
             element = target + 1 + source + 1 + ELEMENT + 2
-            return max(start + element * transfer.count + DMA_END - 1, self.port)
+            return Moving(start, element * transfer.count, transfer.lines, DMA_END - 1)
         fill = source + 1 + ELEMENT - 1 + DMA_END
         blocks = transfer.nums[3] if transfer.indexed else 1
-        busy = blocks * fill + transfer.count + (blocks * (INDEX + config.hbm_latency) - 2 if transfer.indexed else 0)
-        return max(start + busy, self.port + fill)
+        busy = blocks * fill + (blocks * (INDEX + config.hbm_latency) - 2 if transfer.indexed else 0)
+        return Moving(start, transfer.count, transfer.lines, busy)
+
+
+@dataclasses.dataclass
+class Moving:
+    """A transfer under way: an element a cycle or, if that is more, a line a cycle, in turns with other transfers."""
+
+    start: int
+    elements: int
+    lines: int
+    rest: int
+    """Cycles that do not depend on the port."""
+    between: float = 0
+    """Lines of others that went between its own."""
+
+    @property
+    def moved(self) -> int:
+        """When its last element has moved."""
+        return self.start + max(self.elements, self.lines + round(self.between))
+
+    @property
+    def end(self) -> int:
+        """When its update is taken."""
+        return self.moved + self.rest
+
+    def meet(self, other: "Moving") -> None:
+        """Another one starts: from now on both take turns, until one of them has no more lines."""
+        left = max(0, self.moved - other.start) / max(1, self.moved - self.start)
+        shared = min(self.lines * min(1.0, left), other.lines)
+        self.between += shared
+        other.between += shared
