@@ -15,13 +15,13 @@ from golden.hbm.bound import bound
 from golden.hbm.calendar import check
 from golden.hbm.controller import REF, WR, lines_of, replay
 from golden.hbm.device import Device
+from golden.hbm.spent import spent
 from spec.hbm import LINE_ACCESSES, SLOT_CK
 from spec.hbm_controller import HbmControllerConfig
 from spec.results import Record
 from verif.harness.model import Model
 from verif.hbm.player import HbmPlayer
 from verif.hbm.replay import FIRST_OFFER, first_difference, run
-from verif.hbm.spent import spent
 from verif.hbm.traces import DEFAULT_BYTES, TRACES, best_peer, lines
 
 Ints = NDArray[np.int64]

@@ -11,8 +11,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from golden.hbm.controller import replay
+from golden.hbm.spent import PARTS, spent
 from spec.hbm_controller import HbmControllerConfig
-from verif.hbm.spent import PARTS, spent
 from verif.hbm.traces import DEFAULT_BYTES, TRACES, lines
 
 FOLDER = Path(__file__).parents[2] / "docs" / "blocks"
