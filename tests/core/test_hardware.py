@@ -14,8 +14,9 @@ from spec.isa import INSTRUCTION_BYTES, assemble
 from verif.core.bench import LITTLE
 from verif.core.driver import RtlTarget
 
-LARGEST_ERROR = 0.05
-"""Of golden's time on a whole kernel; the target is 0.02, and ``make bench-core`` prints each."""
+LARGEST_ERROR = {"digits": 0.035}
+"""Of golden's time where it misses the target, which holds for all others: many transfers of few strided elements."""
+TARGET = 0.02
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,8 @@ def test_kernels_give_golden_bytes_in_golden_time(hardware: RtlTarget) -> None:
         golden, rtl = (run(kernel.program, target, kernel.inputs) for target in ("golden", hardware))
         for key in kernel.program.tensors:
             assert golden[key].tobytes() == rtl[key].tobytes(), f"{name}: {key} differs"
-        assert abs(golden.cycles / rtl.cycles - 1) < LARGEST_ERROR, f"{name}: {golden.cycles} against {rtl.cycles}"
+        error = abs(golden.cycles / rtl.cycles - 1)
+        assert error < LARGEST_ERROR.get(name, TARGET), f"{name}: {golden.cycles} against {rtl.cycles}"
 
 
 def test_loops_and_indices_on_the_hardware(hardware: RtlTarget) -> None:

@@ -196,7 +196,7 @@ def check(trial: Trial) -> None:
     target = RtlTarget(config, trial.model(no_inline=RtlTarget.shared(config)))
     pair = Pair(config, target)
     draw = Generator(config, trial.rng)
-    count = 200 if trial.long else 10
+    count = 300 if trial.long else 10
     for number in range(count):
         with trial.test(f"random program {number}"):
             draw.written[:] = pair.golden.units.tensor.written.all(0)
@@ -208,7 +208,7 @@ def check(trial: Trial) -> None:
                 raise AssertionError(f"{problem}; shortest program that fails: {names}")
             for entry in case.entries:
                 COVER.hit(kind="legal", engine=entry.engine, fault="none")
-    for number in range(count * 2):
+    for number in range(count):
         with trial.test(f"wrong program {number}"):
             draw.written[:] = pair.golden.units.tensor.written.all(0)
             case = spoiled(draw.case(12), trial.rng)
