@@ -95,12 +95,13 @@ class Guard(Block):
 
     def _answer(self, m: Module, header: Any, wrong: Value) -> Value:
         """Header of the answer: from this chip to this chip."""
-        answer = Signal(header_layout(self.config))
+        answer: Any = Signal(header_layout(self.config))
         m.d.comb += [answer.kind.eq(Kind.FREE), answer.flits.eq(1), answer.tag.eq(header.tag), answer.status.eq(wrong)]
         for dimension in range(self.config.torus.dimensions):
             for end in ("target", "source"):
                 m.d.comb += answer[f"{end}_{dimension}"].eq(self.position[dimension])
-        return answer.as_value()
+        value: Value = answer.as_value()
+        return value
 
     def _credits(self, m: Module, consumed: Value) -> None:
         """Credits of consumed flits wait until the router gives none on their lane."""

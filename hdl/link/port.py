@@ -112,7 +112,7 @@ class Port(Block):
         begins, earns = Signal(), Signal()
         last_class = Cat(lane >= router.lanes - router.channels for lane in range(router.lanes))
         answerable = ~(here & last_class).any() if router.classes > 1 else 1
-        reply = Signal(header_layout(router))
+        reply: Any = Signal(header_layout(router))
         m.d.comb += [
             here.eq(Mux(leaves, 1 << front.lane, 0)),
             begins.eq(leaves & self.dead & ~(opened & here).any()),

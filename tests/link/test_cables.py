@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from verif.harness.model import Model
-from verif.link.cables import SMALL, cabled_model, fates, requests, send, target_of, whole
+from verif.link.cables import SMALL, Drive, cabled_model, fates, requests, send, target_of, whole
 from verif.link.chips import Chips
 
 TORUS = SMALL.router.torus
@@ -17,6 +17,11 @@ BETWEEN_0_AND_1 = (1 << TORUS.link_of[0, 1]) | (1 << TORUS.link_of[1, 2])
 def model() -> Iterator[Model]:
     with cabled_model() as found:
         yield found
+
+
+def cut_from(begin: int, cables: int) -> Drive:
+    """Cables that are cut from a cycle on."""
+    return lambda cycle: {"cut": cables if cycle >= begin else 0}
 
 
 @pytest.mark.parametrize("rate", [0.0, 1e-4, 1e-3])
@@ -36,7 +41,7 @@ def test_a_damaged_payload_that_passed_the_check_would_be_noticed(model: Model) 
 def test_a_dead_cable_is_reported_and_what_needs_it_is_answered(model: Model, cut: int) -> None:
     rng, at = np.random.default_rng(3), 60
     packets = requests(SMALL, 400, rng)
-    chips = send(model, SMALL, packets, lambda cycle: {"cut": cut if cycle >= at else 0}, rng)
+    chips = send(model, SMALL, packets, cut_from(at, cut), rng)
     found = fates(SMALL, chips, packets)
     # What was on the cable or waited for it: at most a window of frames and the few flits of the ports, each way.
     assert len(found["lost"]) + len(found["broken"]) <= 2 * (SMALL.layer.window + 8)
@@ -60,7 +65,7 @@ def test_a_packet_whose_rest_is_behind_a_dead_cable_is_broken_off_at_its_target(
     for at in range(40, 60):
         rng = np.random.default_rng(at)
         packets = requests(SMALL, 200, rng)
-        chips = send(model, SMALL, packets, lambda cycle, at=at: {"cut": BETWEEN_0_AND_1 if cycle >= at else 0}, rng)
+        chips = send(model, SMALL, packets, cut_from(at, BETWEEN_0_AND_1), rng)
         if fates(SMALL, chips, packets)["broken"]:
             return
     pytest.fail("no packet was caught half-way in 20 runs")
@@ -86,7 +91,7 @@ def test_one_node_is_restarted_and_the_others_go_on(model: Model) -> None:
 def test_after_a_reset_of_all_a_dead_cable_that_was_mended_carries_again(model: Model) -> None:
     rng = np.random.default_rng(7)
     packets = requests(SMALL, 100, rng)
-    send(model, SMALL, packets, lambda cycle: {"cut": BETWEEN_0_AND_1}, rng)
+    send(model, SMALL, packets, cut_from(0, BETWEEN_0_AND_1), rng)
     model.run(limit=1, resets=[(0, 1)])
     chips = Chips(model, SMALL.router, rng)
     chips.put(packets)

@@ -67,6 +67,8 @@ class Chips:
         """Chips that are switched off: they send nothing, and what reaches them is nobody's concern."""
         self.cycle = 0
         self.samples: dict[str, Any] = {}
+        self.fullest = 0
+        """Most credits of one lane that a chip has held back."""
 
     def put(self, packets: Sequence[Packet]) -> None:
         """Queue packets at their chips."""
@@ -145,6 +147,7 @@ class Chips:
         if node in self.off:
             return
         self.owed[node][lane] += 1
+        self.fullest = max(self.fullest, self.owed[node][lane])
         bits = self.config.flit_bits
         data, first, last = word & ((1 << bits) - 1), word >> bits & 1, word >> bits + 1 & 1
         flits = self.open[node][lane]

@@ -10,6 +10,7 @@ from spec.link import RouterConfig, Status
 from verif.harness import counts
 from verif.harness.model import Model
 from verif.link.chips import Chips, mixed
+from verif.link.cover import COVER
 
 
 def noise(config: RouterConfig, cycles: int, rng: np.random.Generator) -> list[Flit | None]:
@@ -76,11 +77,13 @@ def guard_model(config: RouterConfig) -> Model:
 def storm(model: Model, config: RouterConfig, count: int, rng: np.random.Generator) -> Counter[str]:
     """Good and bad packets through a fabric; good ones arrive whole, bad ones are answered, every credit comes home."""
     model.power_on()
-    chips = Chips(model, config, rng)
+    chips = Chips(model, config, rng, stall=0.9)
     packets, fates = mixed(config, count, rng)
     chips.put(packets)
     if not chips.run(200 * count):
         raise AssertionError("the fabric did not come to rest: a flit or a credit is stuck")
+    if chips.fullest == config.depth:
+        COVER.hit(exhausted="out of the network")
     torus = config.torus
     arrived = Counter((one.node, one.data) for one in chips.received if not one.broken and not one.header["status"])
     answered = Counter(

@@ -28,6 +28,9 @@ class Replay:
     delivered: NDArray[np.int64]
     flits: int
     """Flits that left the RTL's fabric at chips."""
+    links: NDArray[np.int64]
+    returns: NDArray[np.int64]
+    """The model's trace, as :func:`golden.link.router.run` gives it."""
 
 
 def _wire(config: RouterConfig, trace: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -90,7 +93,8 @@ def replay(
         first += f", credits {int(back[cycle, node, port]):#x} and {int(returns[cycle, node, port]):#x}"
     counts.add(wrong.size, int(wrong.sum()))
     delivered = np.where(wrong.any(), -1, golden["delivered"])
-    return Replay(int(wrong.size), int(wrong.sum()), first, delivered, int(valid[:, :, 0].sum()))
+    flits = int(valid[:, :, 0].sum())
+    return Replay(int(wrong.size), int(wrong.sum()), first, delivered, flits, golden["links"], returns)
 
 
 def _unpack(words: NDArray[np.uint32], width: int, count: int) -> NDArray[np.uint64]:

@@ -9,6 +9,7 @@ from spec.link import RouterConfig
 from spec.topology import Kind, Torus
 from verif.harness.bench import Bench, Trial
 from verif.link import guard
+from verif.link.cover import COVER, meet
 from verif.link.replay import Replay, replay
 
 UNICAST = (Kind.ORDERED, Kind.FREE, Kind.ADAPTIVE)
@@ -66,6 +67,7 @@ def check(trial: Trial) -> None:
         result = replay(model, config, traffic, cycles + drain, fresh=fresh)
         found.append(result)
         assert not result.mismatches, f"{result.mismatches} wires differ, first: {result.first}"
+        meet(config, result.links, result.returns)
         return result
 
     sets: dict[str, tuple[Kind, ...]] = {kind.name.lower(): (kind,) for kind in UNICAST} | {
@@ -122,4 +124,5 @@ BENCH = Bench(
         RouterConfig(torus=Torus(sizes=(2, 3, 2), cycles=(1, 1, 2)), flit_bits=28, channels=3, escape_channels=3),
     ),
     check=check,
+    cover=COVER,
 )
