@@ -2,21 +2,27 @@
 
 from spec.parameters import lookup
 from verif import fifo
+from verif.core import bench as core
 from verif.harness.bench import Bench
 from verif.hbm import scheduler as hbm_scheduler
+from verif.hbm import stack as hbm_stack
 from verif.link import layer as link_layer
 from verif.link import router as link_router
 from verif.link import switch as link_switch
 from verif.numerics import accumulation, casts, fp32
 from verif.scalar import engine as scalar_engine
+from verif.system import system
 from verif.tensor import digits
 from verif.tensor import engine as tensor_engine
 from verif.vector import engine as vector_engine
 
 BENCHES: list[Bench] = [
+    core.BENCH,
     digits.BENCH,
+    system.BENCH,
     fifo.BENCH,
     hbm_scheduler.BENCH,
+    hbm_stack.BENCH,
     link_layer.BENCH,
     link_router.BENCH,
     link_switch.BENCH,

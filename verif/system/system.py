@@ -6,8 +6,6 @@ import numpy as np
 
 from golden.system.system import System as Golden
 from hdl.system.system import System
-from sdk.collectives import Ring
-from sdk.system import SystemProgram
 from spec.isa import encode
 from spec.system import SystemConfig
 from verif.harness import counts
@@ -20,11 +18,9 @@ from verif.system.programs import load, system_config, transfers
 
 SQUARE = system_config((2, 2), chip_lines=256)
 LINE = system_config((3,), cores=2, chip_lines=256, flit_bits=64, max_flits=10, depth=4)
-COLLECTIVES = ("reduce_scatter", "all_gather", "all_reduce", "all_to_all")
 COVER = CoverGroup(
     "system.instance",
     {
-        "collective": COLLECTIVES,
         "transfers": ("near", "to another chip", "from another chip", "between two others"),
         "semaphore": ("same chip", "another chip", "nobody"),
         "reset": ("under way",),
@@ -64,15 +60,10 @@ class Pair:
 
 
 def check(trial: Trial) -> None:
-    """Collectives, random transfers, semaphores, cores that do not exist, reset."""
+    """Random transfers, semaphores, cores that do not exist, reset."""
     config: SystemConfig = trial.config
     pair = Pair(config, trial.model(**RtlSystem.build(config)))
     pair.fill(trial.rng)
-    for operation in COLLECTIVES:
-        with trial.test(operation):
-            golden, rtl = _collective(pair, operation, trial.rng)
-            trial.row.figures[f"{operation}: golden against hardware [%]"] = round(100 * golden / rtl, 2)
-            COVER.hit(collective=operation)
     for number in range(40 if trial.long else 4):
         with trial.test(f"random transfers {number}"):
             found = transfers(config, trial.rng, 12)
@@ -98,21 +89,6 @@ def check(trial: Trial) -> None:
             except MismatchError:
                 return
         raise AssertionError("a flipped bit went unnoticed")
-
-
-def _collective(pair: Pair, operation: str, rng: np.random.Generator) -> tuple[int, int]:
-    """One collective on a random ring of cores; cycles of golden and of the hardware."""
-    config = pair.config
-    count = config.chips
-    system = SystemProgram(config)
-    for program in system.programs:
-        program.hbm("x", (count, 16), "fp32")
-    ring = [int(chip) * config.cores + int(rng.integers(config.cores)) for chip in rng.permutation(count)]
-    Ring([system.programs[core] for core in ring], ring, "x").run(operation)
-    inputs = [{"x": rng.standard_normal((count, 16)).astype(np.float32)} for _ in system.programs]
-    golden, rtl = (system.run(machine, inputs) for machine in (pair.golden, pair.rtl))
-    pair.compare()
-    return max(result.cycles for result in golden), max(result.cycles for result in rtl)
 
 
 def _semaphores(pair: Pair) -> None:
