@@ -77,10 +77,11 @@ class Chips:
 
     @property
     def idle(self) -> bool:
-        """Whether everything was sent and every credit has come home."""
+        """Whether everything was sent and every credit has come home, on both sides; packets may still be under way."""
         on = [node for node in range(self.config.torus.nodes) if node not in self.off]
         sent = not any(queue for node in on for queue in self.queues[node])
-        return sent and all(count == self.config.depth for node in on for count in self.credits[node])
+        held = any(count for node in on for count in self.owed[node])
+        return sent and not held and all(count == self.config.depth for node in on for count in self.credits[node])
 
     def switch_off(self, node: int) -> None:
         """Nothing more comes from this chip, not even a credit."""
@@ -95,7 +96,7 @@ class Chips:
         for _ in range(cycles):
             self._cycle(watch, drive(self.cycle) if drive else {})
             calm = calm + 1 if self.idle else 0
-            if calm > 40:
+            if calm > CALM:
                 return True
         return False
 
@@ -159,6 +160,9 @@ class Chips:
             self.received.append(Received(node, lane, header, tuple(flits), broken, self.cycle))
             self.open[node][lane] = []
 
+
+CALM = 150
+"""Cycles without a flit at any chip after which nothing is under way any more."""
 
 WIRES = (("chips", "credit"), ("routers", "valid"), ("routers", "lane"), ("routers", "flit"))
 

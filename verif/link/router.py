@@ -99,7 +99,7 @@ def check(trial: Trial) -> None:
 
 
 SMALL = RouterConfig(
-    torus=Torus(sizes=(3, 2), cycles=(1, 2)), flit_bits=20, channels=3, escape_channels=2, depth=5, max_flits=5
+    torus=Torus(sizes=(5, 2), cycles=(1, 2)), flit_bits=20, channels=3, escape_channels=2, depth=5, max_flits=5
 )
 """Odd sizes, one dimension of half the width, adaptive lanes; also what planted faults are tried on."""
 
