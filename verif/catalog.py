@@ -17,8 +17,8 @@ from verif.tensor import engine as tensor_engine
 from verif.vector import engine as vector_engine
 
 BENCHES: list[Bench] = [
-    core.BENCH,
     digits.BENCH,
+    core.BENCH,
     system.BENCH,
     fifo.BENCH,
     hbm_scheduler.BENCH,
