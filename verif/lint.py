@@ -6,6 +6,7 @@ file. A message that no waiver names is a fault, and so is a waiver that names n
 
 import concurrent.futures
 import dataclasses
+import functools
 import re
 import shutil
 import subprocess
@@ -200,12 +201,14 @@ def _or_failure(messages: list[Message], tool: str, top: str, output: str, mark:
 
 
 def _message(tool: str, id_: str, folder: Path, file: str, line: int, text: str) -> Message:
-    module, source = _source(folder / Path(file).name)[line - 1]
+    path = folder / Path(file).name
+    module, source = _source(path, path.stat().st_mtime_ns)[line - 1]
     return Message(tool, id_, module, f"{text} | {source}", f"{Path(file).name}:{line}")
 
 
-def _source(path: Path) -> list[tuple[str, str]]:
-    """``(module, text)`` of each line of a file."""
+@functools.lru_cache(maxsize=64)
+def _source(path: Path, _written: int) -> list[tuple[str, str]]:
+    """``(module, text)`` of each line of a file; there are thousands of messages."""
     module = ""
     lines = []
     for line in path.read_text().splitlines():
