@@ -26,12 +26,14 @@ from hdl.core.sequencer import Sequencer
 from hdl.core.share import Share
 from hdl.core.tensor_unit import TensorUnit
 from hdl.core.transfer import TransferEngine
-from hdl.core.unit import join
+from hdl.core.unit import join, pass_on, serve
 from spec.core import ENGINES, CoreConfig, SequencerConfig, ShareConfig
 from spec.isa import REASON
 
 SHARING = 4
 """DMA engines that share a port of SBUF, where there are more of them."""
+ROWS_AHEAD = 16
+"""Rows asked for at a shared port whose answers are not there yet."""
 QUIET = 16
 """Cycles without anything under way after which who waits waits forever."""
 
@@ -75,11 +77,11 @@ class Core(Block):
         for name, block in named.items():
             m.submodules[name] = place(block, platform)
         for name in ("tensor", "vector", "scalar"):
-            _pass(m, sequencers[name].issue, named[name].issue)
+            pass_on(m, sequencers[name].issue, named[name].issue)
         for name, sequencer in sequencers.items():
-            _pass(m, sequencer.transfers, getattr(queues, f"from_{name}"))
+            pass_on(m, sequencer.transfers, getattr(queues, f"from_{name}"))
         for index, mover in enumerate(movers):
-            _pass(m, getattr(queues, f"engine_{index}"), mover.transfers)
+            pass_on(m, getattr(queues, f"engine_{index}"), mover.transfers)
             m.d.comb += getattr(queues, f"done_{index}").eq(mover.done)
 
         sbuf = self._sbuf(m, platform, tensor, vector, scalar, movers)
@@ -87,17 +89,12 @@ class Core(Block):
         self._hbm(m, platform, list(sequencers.values()), movers)
         updates = [sequencer.update for sequencer in sequencers.values()]
         updates += [tensor.updates_0, tensor.updates_1, tensor.updates_2, vector.update, scalar.update]
-        updates += [mover.update for mover in movers]
-        semaphores = Semaphores(config, len(updates) + 1)
+        updates += [*(mover.update for mover in movers), self.heard]
+        semaphores = Semaphores(config, len(updates))
         m.submodules.semaphores = place(semaphores, platform)
-        for index, update in enumerate([*updates, None]):
-            into = getattr(semaphores, f"update_{index}")
-            if update is None:
-                m.d.comb += [into.valid.eq(self.heard.valid), into.payload.eq(self.heard.payload)]
-                m.d.comb += self.heard.ready.eq(into.ready)
-            else:
-                _pass(m, update, into)
-        _pass(m, semaphores.sent, self.sent)
+        for index, update in enumerate(updates):
+            pass_on(m, update, getattr(semaphores, f"update_{index}"))
+        pass_on(m, semaphores.sent, self.sent)
         for sequencer in sequencers.values():
             m.d.comb += sequencer.change.eq(semaphores.change)
         faults = [block.fault for block in (*sequencers.values(), tensor, vector, scalar, *movers)]
@@ -118,7 +115,7 @@ class Core(Block):
         m.submodules.sbuf = place(sbuf, platform)
         m.d.comb += sbuf.inject.eq(self.inject)
         for index, (requests, answers) in enumerate(ports):
-            _pass(m, requests, getattr(sbuf, f"request_{index}"))
+            pass_on(m, requests, getattr(sbuf, f"request_{index}"))
             if answers is not None:
                 m.d.comb += answers.eq(getattr(sbuf, f"answer_{index}"))
         assert sbuf_request(self.config).size == len(ports[0][0].payload.as_value())
@@ -130,12 +127,7 @@ class Core(Block):
         share = self._share(m, platform, name, 2 * len(movers), size)
         for index, mover in enumerate(movers):
             join(m, share, 2 * index, mover.sbuf_read, mover.sbuf_answer)
-            asked = getattr(share, f"asked_{2 * index + 1}")
-            m.d.comb += [
-                asked.valid.eq(mover.sbuf_write.valid),
-                asked.payload.eq(mover.sbuf_write.payload.as_value()),
-                mover.sbuf_write.ready.eq(asked.ready),
-            ]
+            join(m, share, 2 * index + 1, mover.sbuf_write)
         return share.request, share.answer
 
     def _psum(self, m: Module, platform: Any, tensor: Any, units: list[Any], movers: list[Any]) -> None:
@@ -153,18 +145,12 @@ class Core(Block):
         share = self._share(m, platform, "psum", len(users), size)
         for index, (requests, answers) in enumerate(users):
             join(m, share, index, requests, answers)
-        m.d.comb += [
-            tensor.psum.valid.eq(share.request.valid),
-            tensor.psum.payload.as_value().eq(share.request.payload),
-            share.request.ready.eq(tensor.psum.ready),
-            share.answer.valid.eq(tensor.psum_answer.valid),
-            share.answer.data.eq(tensor.psum_answer.data.as_value()),
-        ]
+        serve(m, share, tensor.psum, tensor.psum_answer)
 
     def _share(self, m: Module, platform: Any, name: str, ports: int, request: int) -> Share:
         """A row port of SBUF or PSUM for several."""
         row = 32 * self.config.partitions
-        share = Share(ShareConfig(ports=ports, request=request, response=row, depth=QUIET))
+        share = Share(ShareConfig(ports=ports, request=request, response=row, depth=ROWS_AHEAD))
         m.submodules[name] = place(share, platform)
         return share
 
@@ -177,19 +163,8 @@ class Core(Block):
         for index, user in enumerate((*sequencers, *movers)):
             join(m, share, index, user.lines, user.answer)
         for index, mover in enumerate(movers):
-            asked = getattr(share, f"asked_{len(sequencers) + len(movers) + index}")
-            m.d.comb += [
-                asked.valid.eq(mover.stores.valid),
-                asked.payload.eq(mover.stores.payload.as_value()),
-                mover.stores.ready.eq(asked.ready),
-            ]
-        m.d.comb += [
-            self.lines.valid.eq(share.request.valid),
-            self.lines.payload.as_value().eq(share.request.payload),
-            share.request.ready.eq(self.lines.ready),
-            share.answer.valid.eq(self.answer.valid),
-            share.answer.data.eq(self.answer.data),
-        ]
+            join(m, share, len(sequencers) + len(movers) + index, mover.stores)
+        serve(m, share, self.lines, self.answer)
 
     def _lead(
         self,
@@ -273,12 +248,3 @@ class Core(Block):
                 m.d.comb += self.report.valid.eq(1)
                 with m.If(self.report.ready):
                     m.next = "IDLE"
-
-
-def _pass(m: Module, source: Any, target: Any) -> None:
-    """One stream into another of the same shape."""
-    m.d.comb += [
-        target.valid.eq(source.valid),
-        target.payload.eq(source.payload),
-        source.ready.eq(target.ready),
-    ]

@@ -12,6 +12,7 @@ from hdl.core.core import Core
 from hdl.core.layouts import LINE_BITS, PROGRAMS, REPORT, UPDATE, answer, line_request
 from hdl.core.sbuf import SECDED
 from hdl.core.share import Share
+from hdl.core.unit import join, pass_on, serve
 from hdl.fifo import Fifo
 from spec.core import CoreConfig, ShareConfig
 from spec.fifo import FifoConfig
@@ -88,31 +89,18 @@ class CoreSystem(Block):
         m.submodules.memory = place(memory, platform)
         m.submodules.share = place(share, platform)
         m.submodules.answers = place(answers, platform)
-        for name in ("start", "heard"):
-            outside, inside = getattr(self, name), getattr(core, name)
-            m.d.comb += [
-                inside.valid.eq(outside.valid),
-                inside.payload.eq(outside.payload),
-                outside.ready.eq(inside.ready),
-            ]
-        for name in ("report", "sent"):
-            outside, inside = getattr(self, name), getattr(core, name)
-            m.d.comb += [
-                outside.valid.eq(inside.valid),
-                outside.payload.eq(inside.payload),
-                inside.ready.eq(outside.ready),
-            ]
+        ends = ((self.start, core.start), (self.heard, core.heard), (core.report, self.report), (core.sent, self.sent))
+        for source, target in ends:
+            pass_on(m, source, target)
+        join(m, share, 0, core.lines, core.answer)
+        serve(m, share, memory.request, memory.answer)
+        pass_on(m, answers.o, self.lines)
         room = Signal(range(AHEAD + 1), init=AHEAD)
         host = self.host.payload
         line = Signal(line_request(config))
         may = host.write | (room != 0)
         m.d.comb += [
             core.inject.eq(self.inject),
-            share.asked_0.valid.eq(core.lines.valid),
-            share.asked_0.payload.eq(core.lines.payload.as_value()),
-            core.lines.ready.eq(share.asked_0.ready),
-            core.answer.valid.eq(share.answer_0.valid),
-            core.answer.data.eq(share.answer_0.data),
             line.write.eq(host.write),
             line.line.eq(host.line),
             line.data.eq(host.data),
@@ -120,16 +108,8 @@ class CoreSystem(Block):
             share.asked_1.valid.eq(self.host.valid & may),
             share.asked_1.payload.eq(line.as_value()),
             self.host.ready.eq(share.asked_1.ready & may),
-            memory.request.valid.eq(share.request.valid),
-            memory.request.payload.as_value().eq(share.request.payload),
-            share.request.ready.eq(memory.request.ready),
-            share.answer.valid.eq(memory.answer.valid),
-            share.answer.data.eq(memory.answer.data),
             answers.i.valid.eq(share.answer_1.valid),
             answers.i.payload.eq(share.answer_1.data),
-            self.lines.valid.eq(answers.o.valid),
-            self.lines.payload.eq(answers.o.payload),
-            answers.o.ready.eq(self.lines.ready),
         ]
         reads = self.host.valid & self.host.ready & ~host.write
         m.d.sync += room.eq(room - reads + (answers.o.valid & answers.o.ready))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import C, Module, Mux
+from amaranth.hdl import C, Module, Mux, Value
 
 from spec.core import CoreConfig
 from spec.isa import CONSTANT_OFFSET_BITS, DIMENSIONS, UPDATES
@@ -59,13 +59,24 @@ def drive_update(m: Module, payload: Any, word: Any) -> None:
     ]
 
 
-def join(m: Module, share: Any, index: int, requests: Any, answers: Any) -> None:
-    """Connect a memory port to an asker's place of a :class:`~hdl.core.share.Share`."""
-    asked, back = getattr(share, f"asked_{index}"), getattr(share, f"answer_{index}")
+def pass_on(m: Module, source: Any, target: Any) -> None:
+    """A stream into another whose payload has as many bits."""
     m.d.comb += [
-        asked.valid.eq(requests.valid),
-        asked.payload.eq(requests.payload),
-        requests.ready.eq(asked.ready),
-        answers.valid.eq(back.valid),
-        answers.data.as_value().eq(back.data) if hasattr(answers.data, "as_value") else answers.data.eq(back.data),
+        target.valid.eq(source.valid),
+        Value.cast(target.payload).eq(Value.cast(source.payload)),
+        source.ready.eq(target.ready),
     ]
+
+
+def join(m: Module, share: Any, index: int, requests: Any, answers: Any = None) -> None:
+    """Connect a memory port to an asker's place of a :class:`~hdl.core.share.Share`; writers have no answers."""
+    pass_on(m, requests, getattr(share, f"asked_{index}"))
+    if answers is not None:
+        back = getattr(share, f"answer_{index}")
+        m.d.comb += [answers.valid.eq(back.valid), Value.cast(answers.data).eq(back.data)]
+
+
+def serve(m: Module, share: Any, requests: Any, answers: Any) -> None:
+    """Connect a :class:`~hdl.core.share.Share` to the memory port that it shares."""
+    pass_on(m, share.request, requests)
+    m.d.comb += [share.answer.valid.eq(answers.valid), share.answer.data.eq(Value.cast(answers.data))]

@@ -12,6 +12,7 @@ from hdl.core.layouts import LINE_BITS, PROGRAMS, REPORT, answer, bits, line_req
 from hdl.core.sbuf import SECDED
 from hdl.core.share import Share
 from hdl.core.system import LineMemory
+from hdl.core.unit import join, serve
 from hdl.fifo import Fifo
 from hdl.link.layouts import FlitLink
 from hdl.system.endpoint import Endpoint
@@ -96,16 +97,15 @@ class Chip(Block):
         )
         m.submodules.memory = place(share, platform)
         askers = [*((gate.own, gate.own_answer) for gate in gates), (server.memory, server.memory_answer)]
-        for index, (request, back) in enumerate(askers):
-            _ask(m, share, index, request, request.payload.as_value())
-            m.d.comb += [back.valid.eq(share_answer(share, index).valid), back.data.eq(share_answer(share, index).data)]
+        for index, (requests, answers) in enumerate(askers):
+            join(m, share, index, requests, answers)
         last = len(askers)
-        answers = Fifo(FifoConfig(width=LINE_BITS, depth=AHEAD))
-        m.submodules.host_lines = place(answers, platform)
+        found = Fifo(FifoConfig(width=LINE_BITS, depth=AHEAD))
+        m.submodules.host_lines = place(found, platform)
         room, line = Signal(range(AHEAD + 1), init=AHEAD), Signal(layout)
         host = self.host.payload
         may = host.write | (room != 0)
-        asked = getattr(share, f"asked_{last}")
+        asked, back = getattr(share, f"asked_{last}"), getattr(share, f"answer_{last}")
         m.d.comb += [
             line.write.eq(host.write),
             line.line.eq(host.line),
@@ -114,25 +114,18 @@ class Chip(Block):
             asked.valid.eq(self.host.valid & may),
             asked.payload.eq(line.as_value()),
             self.host.ready.eq(asked.ready & may),
-            answers.i.valid.eq(share_answer(share, last).valid),
-            answers.i.payload.eq(share_answer(share, last).data),
+            found.i.valid.eq(back.valid),
+            found.i.payload.eq(back.data),
         ]
-        connect(m, answers.o, flipped(self.lines))
+        connect(m, found.o, flipped(self.lines))
         reads = self.host.valid & self.host.ready & ~host.write
-        m.d.sync += room.eq(room - reads + (answers.o.valid & answers.o.ready))
+        m.d.sync += room.eq(room - reads + (found.o.valid & found.o.ready))
         if config.memory == "model":
             memory = LineMemory(config.own)
             m.submodules.model = place(memory, platform)
-            request, back = memory.request, memory.answer
+            serve(m, share, memory.request, memory.answer)
         else:
-            request, back = self.memory, self.memory_answer
-        m.d.comb += [
-            request.valid.eq(share.request.valid),
-            request.payload.as_value().eq(share.request.payload),
-            share.request.ready.eq(request.ready),
-            share.answer.valid.eq(back.valid),
-            share.answer.data.eq(back.data),
-        ]
+            serve(m, share, self.memory, self.memory_answer)
 
     def _updates(self, m: Module, platform: Any, cores: list[Core], gates: list[Gate], server: Server) -> None:
         """Updates from the chip's cores and from other chips, to the core that each names."""
@@ -168,22 +161,16 @@ class Chip(Block):
         assert message_layout(config).size == len(share.request.payload) - 1
 
 
-def share_answer(share: Share, index: int) -> Any:
-    """Answer port of an asker."""
-    return getattr(share, f"answer_{index}")
-
-
-def _ask(m: Module, share: Share, index: int, source: Any, payload: Value) -> None:
-    """Join a stream of requests to a share."""
-    asked = getattr(share, f"asked_{index}")
-    m.d.comb += [asked.valid.eq(source.valid), asked.payload.eq(payload), source.ready.eq(asked.ready)]
-
-
 def _merge(m: Module, platform: Any, name: str, sources: list[Any]) -> Share:
     """Streams of one kind into one, in turn; no answers."""
     width = 1 + len(sources[0].payload.as_value())
     share = Share(ShareConfig(ports=len(sources), request=width, response=1, depth=1))
     m.submodules[name] = place(share, platform)
     for index, source in enumerate(sources):
-        _ask(m, share, index, source, Cat(Const(1), source.payload.as_value()))
+        asked = getattr(share, f"asked_{index}")
+        m.d.comb += [
+            asked.valid.eq(source.valid),
+            asked.payload.eq(Cat(Const(1), source.payload.as_value())),
+            source.ready.eq(asked.ready),
+        ]
     return share

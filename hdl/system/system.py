@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Shape, Value
+from amaranth.hdl import Module, Shape
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hdl.block import Block, place
 from hdl.core.layouts import LINE_BITS, PROGRAMS, REPORT, answer, line_request
+from hdl.core.unit import pass_on
 from hdl.link.fabric import Fabric
 from hdl.system.beats import Gather, Scatter
 from hdl.system.chip import HOST, Chip
@@ -59,20 +60,11 @@ class System(Block):
                     beats = BeatsConfig(width=Shape.cast(shape).width, beat=config.beat)
                     block: Any = Gather(beats) if into else Scatter(beats)
                     m.submodules[f"{name}_{number}"] = place(block, platform)
-                    _pass(m, ends[0], block.i)
-                    _pass(m, block.o, ends[1])
+                    pass_on(m, ends[0], block.i)
+                    pass_on(m, block.o, ends[1])
                 else:
-                    _pass(m, *ends)
+                    pass_on(m, *ends)
             if config.memory == "port":
                 connect(m, chip.memory, flipped(getattr(self, f"memory_{number}")))
                 m.d.comb += chip.memory_answer.eq(getattr(self, f"memory_answer_{number}"))
         return m
-
-
-def _pass(m: Module, source: Any, target: Any) -> None:
-    """A stream into another whose payload has as many bits."""
-    m.d.comb += [
-        target.valid.eq(source.valid),
-        Value.cast(target.payload).eq(Value.cast(source.payload)),
-        source.ready.eq(target.ready),
-    ]

@@ -10,8 +10,7 @@ from golden.core.core import Start
 from golden.system.system import System
 from spec.core import LINE_BYTES
 from spec.isa import INSTRUCTION_BYTES, encode
-from spec.link import RouterConfig
-from spec.system import OPERATIONS, SystemConfig
+from spec.system import SystemConfig, router_of
 from spec.topology import Torus
 from verif.core.bench import LITTLE
 from verif.system.driver import RtlSystem
@@ -19,18 +18,10 @@ from verif.system.driver import RtlSystem
 
 def system_config(sizes: tuple[int, ...], cores: int = 1, chip_lines: int = 128, **router: Any) -> SystemConfig:
     """A torus of the benches' small core."""
-    settings: dict[str, Any] = {
-        "flit_bits": 128,
-        "classes": 2,
-        "channels": 2,
-        "escape_channels": 2,
-        "max_flits": 8,
-        "tag_bits": (len(OPERATIONS) - 1).bit_length(),
-    }
     torus = Torus(sizes=sizes)
     return SystemConfig(
         core=dataclasses.replace(LITTLE, hbm_lines=chip_lines * torus.nodes),
-        router=RouterConfig(torus=torus, **(settings | router)),
+        router=dataclasses.replace(router_of(torus), **router),
         cores=cores,
         chip_lines=chip_lines,
     )
