@@ -14,18 +14,16 @@ Addresses are those of the whole system, so a tensor of another chip is used as 
 same bytes is ordered by signals, :meth:`~sdk.program.Program.notify` and :meth:`~sdk.program.Program.expect`.
 """
 
-import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy.typing as npt
 
 from golden.core.core import Start
-from golden.core.memory import Bytes
 from golden.core.report import Report
 from golden.system.system import System
 from sdk.program import Program
-from sdk.run import ProgramError, Result, load
+from sdk.run import Host, ProgramError, Result, load
 from spec.core import LINE_BYTES
 from spec.parameters import lookup, refuse
 from spec.system import SystemConfig
@@ -33,14 +31,8 @@ from spec.system import SystemConfig
 Inputs = Mapping[str, npt.NDArray[Any]]
 
 
-class Machine(Protocol):
+class Machine(Host, Protocol):
     """Something that runs the programs of a system; memories live on from run to run."""
-
-    def write(self, address: int, data: Bytes) -> None:
-        """Bytes into the memories, from a line's first on."""
-
-    def read(self, address: int, count: int) -> Bytes:
-        """Bytes from the memories, from a line's first on."""
 
     def run(self, starts: Sequence[Mapping[str, Start]]) -> list[Report]:
         """Run what lies in the memories."""
@@ -72,7 +64,7 @@ class SystemProgram:
         if len(inputs) != len(self.programs):
             raise refuse("SystemProgram.run", "inputs", len(inputs), f"{len(self.programs)}, one for each core")
         found: Machine = lookup("machine", MACHINES, machine)(self.config) if isinstance(machine, str) else machine
-        starts = [load(p, _Lines(found), own) for p, own in zip(self.programs, inputs, strict=True)]
+        starts = [load(p, found, own) for p, own in zip(self.programs, inputs, strict=True)]
         reports = found.run(starts)
         for core, (program, report) in enumerate(zip(self.programs, reports, strict=True)):
             if report.fault is not None:
@@ -81,25 +73,4 @@ class SystemProgram:
                 raise ProgramError(
                     report.fault, f"core {core}, {lines[counter] if counter < len(lines) else 'its end'}"
                 )
-        return [Result(p, _Lines(found), report) for p, report in zip(self.programs, reports, strict=True)]
-
-
-@dataclasses.dataclass(frozen=True)
-class _Lines:
-    """A machine whose host moves whole lines, as a host that moves bytes."""
-
-    machine: Machine
-
-    def write(self, address: int, data: Bytes) -> None:
-        """Bytes, together with what is around them in their lines."""
-        first, last = address // LINE_BYTES * LINE_BYTES, -(-(address + len(data)) // LINE_BYTES) * LINE_BYTES
-        if first == last:
-            return
-        lines = self.machine.read(first, last - first)
-        lines[address - first :][: len(data)] = data
-        self.machine.write(first, lines)
-
-    def read(self, address: int, count: int) -> Bytes:
-        """Bytes."""
-        first, last = address // LINE_BYTES * LINE_BYTES, -(-(address + count) // LINE_BYTES) * LINE_BYTES
-        return self.machine.read(first, last - first)[address - first :][:count]
+        return [Result(p, found, report) for p, report in zip(self.programs, reports, strict=True)]

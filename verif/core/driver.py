@@ -1,5 +1,6 @@
 """A compiled core that runs programs: the same interface as the golden one."""
 
+import abc
 import dataclasses
 from collections.abc import Mapping
 from typing import Any
@@ -17,12 +18,55 @@ from verif.harness.model import Model
 from verif.harness.packing import pack, to_words
 
 Bytes = npt.NDArray[np.uint8]
+Lines = npt.NDArray[np.uint32]
+"""Whole lines, ``[line, word]``."""
 WORDS = LINE_BYTES // 4
 LIMIT = 2_000_000
 """Cycles after which a program that has not ended is given up."""
 
 
-class RtlTarget:
+class LineHost(abc.ABC):
+    """Bytes in and out of a memory whose host moves lines."""
+
+    @abc.abstractmethod
+    def put(self, first: int, lines: Lines) -> None:
+        """Write whole lines, from line ``first`` on."""
+
+    @abc.abstractmethod
+    def get(self, first: int, count: int) -> Lines:
+        """Read whole lines, from line ``first`` on."""
+
+    def write(self, address: int, data: Bytes) -> None:
+        """Bytes into the memory; a line that is not written whole is read first."""
+        if not len(data):
+            return
+        first, last = address // LINE_BYTES, -(-(address + len(data)) // LINE_BYTES)
+        lines = np.zeros((last - first) * LINE_BYTES, np.uint8)
+        start = address - first * LINE_BYTES
+        if start:
+            lines[:LINE_BYTES] = self.read(first * LINE_BYTES, LINE_BYTES)
+        if (address + len(data)) % LINE_BYTES:
+            lines[-LINE_BYTES:] = self.read((last - 1) * LINE_BYTES, LINE_BYTES)
+        lines[start : start + len(data)] = data
+        self.put(first, lines.view(np.uint32).reshape(-1, WORDS))
+
+    def read(self, address: int, count: int) -> Bytes:
+        """Bytes from the memory."""
+        first, last = address // LINE_BYTES, -(-(address + count) // LINE_BYTES)
+        found = np.ascontiguousarray(self.get(first, last - first)).reshape(-1).view(np.uint8)
+        return found[address - first * LINE_BYTES :][:count].copy()
+
+
+def host_items(numbers: npt.NDArray[np.int64], lines: Lines | None = None) -> Lines:
+    """Items of the host's stream: to write ``lines`` to those numbers, or to read them."""
+    items = np.zeros((len(numbers), WORDS + 2), np.uint32)
+    items[:, WORDS] = numbers
+    if lines is not None:
+        items[:, :WORDS], items[:, WORDS + 1] = lines, 1
+    return items
+
+
+class RtlTarget(LineHost):
     """One compiled core and its HBM. ``model`` may be one that exists already."""
 
     def __init__(self, config: CoreConfig, model: Model | None = None, **options: Any) -> None:
@@ -44,31 +88,14 @@ class RtlTarget:
         }
         return [f"{name}_{owner.digest()}" for name, owner in digests.items()]
 
-    def write(self, address: int, data: Bytes) -> None:
-        """Bytes into HBM; a line that is not written whole is read first."""
-        first, last = address // LINE_BYTES, -(-(address + len(data)) // LINE_BYTES)
-        lines = np.zeros((last - first) * LINE_BYTES, np.uint8)
-        start = address - first * LINE_BYTES
-        if start:
-            lines[:LINE_BYTES] = self.read(first * LINE_BYTES, LINE_BYTES)
-        if (address + len(data)) % LINE_BYTES and last > first:
-            lines[-LINE_BYTES:] = self.read((last - 1) * LINE_BYTES, LINE_BYTES)
-        lines[start : start + len(data)] = data
-        items = np.zeros((last - first, WORDS + 2), np.uint32)
-        items[:, :WORDS] = lines.view(np.uint32).reshape(-1, WORDS)
-        items[:, WORDS] = np.arange(first, last)
-        items[:, WORDS + 1] = 1
-        if len(items):
-            self.model.run({"host": items}, limit=LIMIT)
+    def put(self, first: int, lines: Lines) -> None:
+        """Lines into HBM."""
+        self.model.run({"host": host_items(np.arange(first, first + len(lines)), lines)}, limit=LIMIT)
 
-    def read(self, address: int, count: int) -> Bytes:
-        """Bytes from HBM."""
-        first, last = address // LINE_BYTES, -(-(address + count) // LINE_BYTES)
-        items = np.zeros((last - first, WORDS + 2), np.uint32)
-        items[:, WORDS] = np.arange(first, last)
-        run = self.model.run({"host": items}, expect={"lines": len(items)}, limit=LIMIT)
-        found = np.ascontiguousarray(run.outputs["lines"]).reshape(-1).view(np.uint8)
-        return found[address - first * LINE_BYTES :][:count].copy()
+    def get(self, first: int, count: int) -> Lines:
+        """Lines from HBM."""
+        items = host_items(np.arange(first, first + count))
+        return self.model.run({"host": items}, expect={"lines": count}, limit=LIMIT).outputs["lines"]
 
     def run(self, starts: Mapping[str, Start], **settings: Any) -> Report:
         """Run what lies in HBM."""

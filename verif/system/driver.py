@@ -7,19 +7,18 @@ from typing import Any
 import numpy as np
 
 from golden.core.core import Start
-from golden.core.memory import Bytes
 from golden.core.report import Report
 from hdl.core.layouts import PROGRAMS
 from hdl.system.system import System
-from spec.core import ENGINES, LINE_BYTES
+from spec.core import ENGINES
 from spec.system import SystemConfig
-from verif.core.driver import LIMIT, WORDS, RtlTarget, report_of
+from verif.core.driver import LIMIT, LineHost, Lines, RtlTarget, host_items, report_of
 from verif.harness.model import Model, Result
 from verif.harness.packing import pack, to_words
 
 
-class RtlSystem:
-    """``write`` and ``read`` are the host's; addresses are those of the whole system, from a line's first byte on."""
+class RtlSystem(LineHost):
+    """A system and its hosts; addresses are those of the whole system."""
 
     def __init__(self, config: SystemConfig, model: Model | None = None, **options: Any) -> None:
         self.config = config
@@ -35,31 +34,24 @@ class RtlSystem:
         names = [f"core_{config.core.digest()}", f"router_{config.router.digest()}"]
         return {"hierarchy": names, "no_inline": RtlTarget.shared(config.core)}
 
-    def write(self, address: int, data: Bytes) -> None:
-        """Whole lines into the memories."""
-        lines = data.reshape(-1, LINE_BYTES)
-        numbers = address // LINE_BYTES + np.arange(len(lines))
-        items = np.zeros((len(lines), WORDS + 2), np.uint32)
-        items[:, :WORDS] = np.ascontiguousarray(lines).view(np.uint32)
-        items[:, WORDS] = numbers % self.config.chip_lines
-        items[:, WORDS + 1] = 1
-        chips = numbers // self.config.chip_lines
-        self.model.run({f"host_{chip}": items[chips == chip] for chip in np.unique(chips)}, limit=LIMIT)
+    def put(self, first: int, lines: Lines) -> None:
+        """Lines into the memories."""
+        chips, numbers = np.divmod(np.arange(first, first + len(lines)), self.config.chip_lines)
+        self.model.run(
+            {f"host_{chip}": host_items(numbers[chips == chip], lines[chips == chip]) for chip in np.unique(chips)},
+            limit=LIMIT,
+        )
 
-    def read(self, address: int, count: int) -> Bytes:
-        """Whole lines from the memories."""
-        numbers = address // LINE_BYTES + np.arange(count // LINE_BYTES)
-        items = np.zeros((len(numbers), WORDS + 2), np.uint32)
-        items[:, WORDS] = numbers % self.config.chip_lines
-        chips = numbers // self.config.chip_lines
-        wanted = {int(chip): items[chips == chip] for chip in np.unique(chips)}
+    def get(self, first: int, count: int) -> Lines:
+        """Lines from the memories."""
+        chips, numbers = np.divmod(np.arange(first, first + count), self.config.chip_lines)
+        wanted = {int(chip): host_items(numbers[chips == chip]) for chip in np.unique(chips)}
         run = self.model.run(
             {f"host_{chip}": part for chip, part in wanted.items()},
             expect={f"lines_{chip}": len(part) for chip, part in wanted.items()},
             limit=LIMIT,
         )
-        found = [np.ascontiguousarray(run.outputs[f"lines_{chip}"]) for chip in sorted(wanted)]
-        return np.concatenate(found).reshape(-1).view(np.uint8).copy()
+        return np.concatenate([run.outputs[f"lines_{chip}"] for chip in sorted(wanted)])
 
     def begin(self, starts: Sequence[Mapping[str, Start]], **settings: Any) -> Result:
         """Start all cores in the same cycle; ``settings`` are those of :meth:`.Model.run`."""
