@@ -242,12 +242,15 @@ REASONS: tuple[str, ...] = (
     "bad_semaphore",
     "deadlock",
     "memory_lost",
+    "unreachable",
     *(f"tensor_{status.name.lower()}" for status in tensor.Status if status != tensor.Status.OK),
     *(f"vector_{name}" for name in vector.STATUS[1:]),
     *(f"scalar_{name}" for name in list(scalar.STATUS)[1:]),
 )
 """Why a program stopped. Of several wrong things in one instruction the first of this list is reported; what an engine
 refuses comes last."""
+IMPRECISE = ("memory_lost", "unreachable")
+"""Reasons that come from memories: they name no instruction."""
 REASON: dict[str, int] = {name: code for code, name in enumerate(REASONS)}
 FIRST_OF_ENGINE: dict[str, int] = {
     engine: next(code for code, name in enumerate(REASONS) if name.startswith(f"{engine}_")) - 1

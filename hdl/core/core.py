@@ -12,7 +12,9 @@ from hdl.core.elementwise import ScalarUnit, VectorUnit
 from hdl.core.layouts import (
     FAULT,
     LINE_BITS,
+    PATIENCE_BITS,
     PROGRAMS,
+    REASON_BITS,
     REPORT,
     UPDATE,
     answer,
@@ -35,18 +37,21 @@ SHARING = 4
 ROWS_AHEAD = 16
 """Rows asked for at a shared port whose answers are not there yet."""
 QUIET = 16
-"""Cycles without anything under way after which who waits waits forever."""
+"""Cycles without anything under way after which a program has ended."""
 
 
 class Core(Block):
     """Runs one program at a time: ``start`` takes it, ``report`` tells how it ended; then the next may start.
 
     ``lines`` is the port to HBM, one line a cycle, answers in order. ``heard`` takes updates of semaphores from
-    outside, ``sent`` gives those for others. ``inject`` is XORed to what is written into SBUF (0 in use).
+    outside, ``sent`` gives those for others. ``pending`` says that what went out of ``lines`` or ``sent`` is not done
+    yet, ``error`` (a reason, 0: none) that something of it failed. ``inject`` is XORed to what is written into SBUF (0
+    in use).
 
     A start clears the semaphores, a cycle each. A program ends when every sequencer has halted and nothing is under
-    way; or at a fault: nothing is issued any more, and what is under way ends. Memories and the engines' states
-    outlive it. A reset drops everything under way; SBUF and PSUM keep their contents.
+    way; or at a fault: nothing is issued any more, and what is under way ends. Who waits for ``patience`` cycles in
+    which nothing is under way waits forever, a fault (0: never). Memories and the engines' states outlive it. A reset
+    drops everything under way; SBUF and PSUM keep their contents.
     """
 
     config: CoreConfig
@@ -59,6 +64,8 @@ class Core(Block):
             "answer": In(answer(LINE_BITS)),
             "heard": In(stream.Signature(UPDATE)),
             "sent": Out(stream.Signature(UPDATE)),
+            "pending": In(1),
+            "error": In(REASON_BITS),
             "inject": In(SECDED.width),
         }
         super().__init__(config, ports)
@@ -177,11 +184,11 @@ class Core(Block):
         moving: Any,
     ) -> None:
         """From start to report."""
-        programs, alone, fault = Signal(PROGRAMS), Signal(), Signal(FAULT)
-        go, quiet = Signal(), Signal(range(QUIET + 1))
+        programs, patience, fault = Signal(PROGRAMS), Signal(PATIENCE_BITS), Signal(FAULT)
+        go, quiet = Signal(), Signal(PATIENCE_BITS)
         cycles, conflicts = Signal(32), Signal(32)
         report = self.report.payload
-        works = semaphores.busy | moving | Cat(units.values()).any()
+        works = semaphores.busy | moving | self.pending | Cat(units.values()).any()
         parked = Cat(sequencer.parked for sequencer in sequencers.values())
         waiting = Cat(sequencer.waiting for sequencer in sequencers.values())
         stopped = fault.reason != 0
@@ -214,7 +221,7 @@ class Core(Block):
         with m.FSM():
             with m.State("IDLE"):
                 m.d.comb += [self.start.ready.eq(1), semaphores.clear.eq(self.start.valid)]
-                m.d.sync += [programs.eq(self.start.payload), alone.eq(self.start.payload.alone)]
+                m.d.sync += [programs.eq(self.start.payload), patience.eq(self.start.payload.patience)]
                 with m.If(self.start.valid):
                     m.next = "CLEAR"
             with m.State("CLEAR"), m.If(~semaphores.busy):
@@ -231,19 +238,19 @@ class Core(Block):
                             m.d.sync += fault.eq(entry)
                     with m.If(sbuf.lost):
                         m.d.sync += fault.reason.eq(REASON["memory_lost"])
-                with m.If(quiet == QUIET):
-                    m.d.sync += quiet.eq(0)
-                    with m.If(parked.all()):
-                        m.d.sync += cycles.eq(cycles - QUIET)
-                        m.next = "REPORT"
-                    with m.Elif(~stopped & alone):
-                        counters = [sequencer.counter for sequencer in sequencers.values()]
-                        m.d.sync += [fault.reason.eq(REASON["deadlock"]), fault.engine.eq(first)]
-                        with m.Switch(first):
-                            for index, counter in enumerate(counters):
-                                with m.Case(index):
-                                    m.d.sync += fault.counter.eq(counter)
-                        m.d.sync += [wait.eq(waiting[index]) for index, wait in enumerate(waits)]
+                    with m.If(self.error != 0):
+                        m.d.sync += fault.reason.eq(self.error)
+                with m.If(parked.all() & (quiet >= QUIET)):
+                    m.d.sync += cycles.eq(cycles - QUIET)
+                    m.next = "REPORT"
+                with m.Elif(~stopped & (patience != 0) & (quiet == patience)):
+                    counters = [sequencer.counter for sequencer in sequencers.values()]
+                    m.d.sync += [fault.reason.eq(REASON["deadlock"]), fault.engine.eq(first), quiet.eq(0)]
+                    with m.Switch(first):
+                        for index, counter in enumerate(counters):
+                            with m.Case(index):
+                                m.d.sync += fault.counter.eq(counter)
+                    m.d.sync += [wait.eq(waiting[index]) for index, wait in enumerate(waits)]
             with m.State("REPORT"):
                 m.d.comb += self.report.valid.eq(1)
                 with m.If(self.report.ready):

@@ -126,8 +126,10 @@ LINE_INDEX_BITS = ADDRESS_BITS - LINE_BYTES.bit_length() + 1
 START = data.StructLayout({"line": LINE_INDEX_BITS, "count": COUNTER_BITS})
 """Where an engine's program lies: the HBM line of its first instruction, and its instructions."""
 
-PROGRAMS = data.StructLayout({"programs": data.ArrayLayout(START, len(ENGINES)), "alone": 1})
-"""What starts a core. ``alone``: no one else changes its semaphores, so that it can know a deadlock."""
+PATIENCE_BITS = 24
+PROGRAMS = data.StructLayout({"programs": data.ArrayLayout(START, len(ENGINES)), "patience": PATIENCE_BITS})
+"""What starts a core. ``patience``: cycles without anything under way after which who waits waits forever; 0: no end.
+Where no one else changes its semaphores a few are enough."""
 
 ENGINE_REPORT = data.StructLayout(
     {

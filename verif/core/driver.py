@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from golden.core.core import Start
 from golden.core.report import Fault, Report, Wait
+from hdl.core.core import QUIET
 from hdl.core.layouts import PROGRAMS
 from hdl.core.system import CoreSystem
 from spec.core import ENGINES, LINE_BYTES, CoreConfig
@@ -113,7 +114,7 @@ class RtlTarget(LineHost):
     def start_word(starts: Mapping[str, Start]) -> Any:
         """The item of the start stream."""
         programs = [dataclasses.asdict(starts.get(name, Start())) for name in ENGINES]
-        return to_words([pack(PROGRAMS, {"programs": programs, "alone": 1})], PROGRAMS.size)
+        return to_words([pack(PROGRAMS, {"programs": programs, "patience": QUIET})], PROGRAMS.size)
 
 
 def report_of(fields: Any) -> Report:

@@ -16,6 +16,9 @@ from verif.core.driver import LIMIT, LineHost, Lines, RtlTarget, host_items, rep
 from verif.harness.model import Model, Result
 from verif.harness.packing import pack, to_words
 
+PATIENCE = 1 << 16
+"""Cycles without anything under way after which a core that waits gives up."""
+
 
 class RtlSystem(LineHost):
     """A system and its hosts; addresses are those of the whole system."""
@@ -59,7 +62,7 @@ class RtlSystem(LineHost):
         for number, start in enumerate(starts):
             chip, core = divmod(number, self.config.cores)
             programs = [dataclasses.asdict(start.get(name, Start())) for name in ENGINES]
-            word = pack(PROGRAMS, {"programs": programs, "alone": 0})
+            word = pack(PROGRAMS, {"programs": programs, "patience": PATIENCE})
             inputs[f"start_{core}_{chip}"] = to_words([word], PROGRAMS.size)
         return self.model.run(inputs, **settings)
 
