@@ -86,14 +86,19 @@ def bench_collectives() -> list[Record]:
 
 
 def bench_two_ranks() -> list[Record]:
-    """The published curve of two ranks, taken as neighbouring Trainium-1 chips: launch as published, link as preset."""
+    """The published curve of two ranks, taken as neighbouring Trainium-1 chips: launch as published, link as preset.
+
+    The published time does not grow below 64 KiB and by 10 us up to 1 MiB, which takes the link of the large sizes
+    18 us: bytes move while the launch still goes on. So a collective takes the longer of the two, not their sum. What
+    is left at large sizes is the link: the sample moves 57 GB/s, the preset's link has 48.
+    """
     machine, scope = machine_scope("trn1-instance")
     fabric = Fabric(machine, scope, load(ASSUMED | {"link": 1.0, "step_ns": 0.0}))
     pair = fabric.collectives(np.array([[0, 1]]))
     launch = TWO_RANKS_US[64 << 10]
     records = []
     for size, published in TWO_RANKS_US.items():
-        us = launch + pair.best("all_reduce", size).time(size) * 1e6
+        us = max(launch, pair.best("all_reduce", size).time(size) * 1e6)
         records.append(
             Record(
                 "scale.collectives",
