@@ -1,6 +1,7 @@
 // The memory of every systola block: replace this one module to use a real macro (docs/verilog.md).
 //
-// Power-on contents are INIT in the first INIT_ROWS rows and zero above; a reset changes nothing.
+// Power-on contents are INIT in the first INIT_ROWS rows and zero above; a reset changes nothing. With the macro
+//   SYSTOLA_SRAM_UNKNOWN defined rows above INIT_ROWS start unknown: for tools that unroll loops (Yosys: minutes).
 // Write: at a rising edge, each lane of a row whose enable is set. Two ports that write the same lane of the same row
 //   at the same edge are a fault of the parent; here the higher port wins. A row at or above DEPTH is not written.
 // Read, synchronous: at a rising edge with read_en, read_data becomes the row as it was before that edge; lanes written
@@ -38,7 +39,9 @@ module systola_sram #(
   integer row_;
   initial begin
     for (row_ = 0; row_ < INIT_ROWS; row_ = row_ + 1) rows_[row_] = INIT[row_*WIDTH+:WIDTH];
+`ifndef SYSTOLA_SRAM_UNKNOWN
     for (row_ = INIT_ROWS; row_ < DEPTH; row_ = row_ + 1) rows_[row_] = {WIDTH{1'b0}};
+`endif
   end
 
   wire [WRITES-1:0] write_legal;

