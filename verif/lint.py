@@ -193,8 +193,8 @@ def pieces(emission: Emission, limit: int = PIECE) -> dict[str, str]:
 
 def black_box(module: str) -> str:
     """The ports of the Verilog text of ``module`` and nothing else."""
-    header, *lines = module.splitlines()
-    ports = [line for line in lines if re.match(r"  (input|output) ", line)]
+    header, body = re.split(r"(?<=\);)\n", module, maxsplit=1)  # Yosys wraps long headers
+    ports = re.findall(r"^  (?:input|output) .*", body, re.MULTILINE)
     return "\n".join([BLACK_BOX, header, *ports, "endmodule"])
 
 

@@ -10,7 +10,7 @@ from hdl.catalog import block_named
 from hdl.emit import SRAM, emit
 from spec.presets import machine_named
 from verif import tools
-from verif.lint import Message, Waiver, judge, lint, lint_all, pieces, read_waivers
+from verif.lint import Message, Waiver, black_box, judge, lint, lint_all, pieces, read_waivers
 from verif.tools import ToolError
 
 CLEAN = """
@@ -112,6 +112,13 @@ def test_pieces_hold_every_module_in_full_and_a_fault_in_any_is_caught(tmp_path:
         assert unwaived(text, top) == []
         head, first, rest = text.partition("\n  wire ")
         assert unwaived(f"{head}\n  wire [3:0] nowhere = 3'd0;{first}{rest}", top), f"{top} is not read"
+
+
+def test_a_black_box_keeps_the_ports_of_a_wrapped_header_and_nothing_else() -> None:
+    module = "module wide(a,\nb);\n  input a;\n  wire a;\n  output [1:0] b;\n  assign b = {a, a};\nendmodule"
+    assert black_box(module).splitlines() == [
+        "(* blackbox *)", "module wide(a,", "b);", "  input a;", "  output [1:0] b;", "endmodule"
+    ]  # fmt: skip
 
 
 def test_a_waiver_covers_only_what_it_names() -> None:
