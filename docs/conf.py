@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from scale.plots import draw
-from spec import results
+from spec import isa, results
 from spec.formats import BLOCKS, FLOATS, INTS, SCALES
 from spec.parameters import Parameters
 from spec.presets import PRESETS
@@ -96,7 +96,25 @@ def plan() -> str:
     return grid(["block", "feature", "what must hold", "shown by"], rows)
 
 
+def instructions() -> str:
+    rows = [
+        [f"`{entry.opcode:#04x}`", f"`{entry.name}`", ", ".join(entry.engines), entry.semantics,
+         ", ".join(f"`{name}`" for name in entry.uses)]
+        for entry in isa.OPERATIONS.values()
+    ]  # fmt: skip
+    text = grid(["opcode", "instruction", "engines", "does", "fields beside the header"], rows)
+    tables = {"header": isa.HEADER, "pattern": isa.PATTERN} | {
+        f"form `{form}`": isa.FORMS[form][0] for form in isa.FORMS
+    }
+    for title, fields in tables.items():
+        legal = [", ".join(f.names) if f.names else f"{f.low} to {f.high}" for f in fields]
+        cells = [[f"`{f.name}`", f.width, values, f.doc] for f, values in zip(fields, legal, strict=True)]
+        text += "\n" + grid([title, "bits", "legal", "meaning"], cells)
+    return text
+
+
 GENERATED.mkdir(exist_ok=True)
-for name, text in {"formats": formats(), "plan": plan(), "presets": presets(), "status": status()}.items():
+made = {"formats": formats(), "instructions": instructions(), "plan": plan(), "presets": presets(), "status": status()}
+for name, text in made.items():
     (GENERATED / f"{name}.md").write_text(text)
 draw(GENERATED)

@@ -14,15 +14,16 @@ Instructions are written in the order in which they should seem to happen; they 
 touches the same bytes is ordered with semaphores (``golden.core.order``). Loops are Python's.
 """
 
+import contextlib
 import dataclasses
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from golden.core.order import Entry, agents, ordered
+from golden.core.order import Entry, agents, encoded, ordered
 from sdk.engines import ScalarQueue, TensorQueue, VectorQueue
 from sdk.tensors import View, contiguous
 from spec.core import ENGINES, LINE_BYTES, WORD_BYTES, CoreConfig, core_of
@@ -186,6 +187,23 @@ class Program:
             reads.append(indices)
         self.add(f"queue {queue}", "dma", fields, reads, [target])
 
+    @contextlib.contextmanager
+    def ring(self, queue: int = 0) -> Iterator[None]:
+        """Transfers written inside become descriptors in memory, all of one queue, which one instruction processes."""
+        before = self.entries
+        self.entries = []
+        yield
+        inside, self.entries = self.entries, before
+        if not inside or any(entry.name != "dma" for entry in inside):
+            raise refuse("ring", "instructions", [entry.name for entry in inside], "one or more transfers")
+        for entry in inside:
+            entry.fields["queue"] = queue
+        reads, writes = (tuple(box for e in inside for box in getattr(e, side)) for side in ("reads", "writes"))
+        register = self.config.registers - 1
+        self.add("sync", "alu", {"operation": "move", "target": register, "immediate": 1, "value": 0}, [], [])
+        fields = {"left": register, "descriptors": [entry.fields for entry in inside]}
+        self.entries.append(Entry(f"queue {queue}", "sync", "ring", fields, reads, writes, inside[0].line))
+
     def notify(self, core: int, signal: int, *after: View) -> None:
         """Add 1 to a signal of a core of the system, when all that was done with the views ``after`` is complete."""
         self.add("sync", "nop", {}, after, [])
@@ -209,17 +227,16 @@ class Program:
         """Order what depends, append the halts, and place the code behind the tensors."""
         if self.code is not None:
             return self.code
-        words: dict[str, list[int]] = {engine: [] for engine in ENGINES}
-        lines: dict[str, list[str]] = {engine: [] for engine in ENGINES}
+        found: dict[str, list[Entry]] = {engine: [] for engine in ENGINES}
         for entry in ordered(self.entries, self.config):
-            words[entry.engine].append(encode(entry.name, entry.fields))
-            lines[entry.engine].append(entry.line)
-        starts = {}
-        for engine in ENGINES:
-            if words[engine]:
-                words[engine].append(encode("halt", {}))
-                lines[engine].append("end of the program")
+            found[entry.engine].append(entry)
+        words, lines, starts = {}, {}, {}
+        for engine, entries in found.items():
             starts[engine] = self._hbm // LINE_BYTES
+            words[engine] = encoded(entries, self._hbm) if entries else []
+            lines[engine] = [entry.line for entry in entries] + ["end of the program"] * bool(entries)
+            rings = (entry for entry in entries if entry.name == "ring")
+            lines[engine] += [entry.line for entry in rings for _ in entry.fields["descriptors"]]
             self._hbm += len(words[engine]) * INSTRUCTION_BYTES
         if self._hbm > self._hbm_end:
             raise refuse("Program", "size", self._hbm, f"what fits into HBM up to byte {self._hbm_end}")

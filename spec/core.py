@@ -31,7 +31,14 @@ class CoreConfig(Parameters):
     sbuf_bytes: int = parameter(
         192 * 1024, unit="bytes/partition", low=64, high=1 << 18, doc="state buffer; a multiple of 4 * sbuf_banks"
     )
-    sbuf_banks: int = parameter(4, unit="banks", low=1, high=64, power_of_two=True, doc="words interleaved over them")
+    sbuf_banks: int = parameter(
+        8,
+        unit="banks",
+        low=1,
+        high=64,
+        power_of_two=True,
+        doc="words interleaved over them: a DMA engine that fills partitions takes dma_lanes of them a cycle",
+    )
     semaphores: int = parameter(
         256, low=4, high=256, power_of_two=True, doc="semaphores", source="aws-neuron-driver: 256 a core"
     )
@@ -40,6 +47,22 @@ class CoreConfig(Parameters):
     )
     dma_queues: int = parameter(16, unit="queues", low=1, high=16, doc="DMA queues", source="NKI DMA overview: 16")
     dma_engines: int = parameter(2, unit="engines", low=1, high=16, doc="transfers under way at a time")
+    dma_lanes: int = parameter(
+        4,
+        unit="elements/cycle",
+        low=1,
+        high=16,
+        power_of_two=True,
+        doc="elements of up to 4 bytes that a DMA engine moves in a cycle, a beat",
+        source="NKI DMA overview: 23 B/ns an engine, at the 1.4 GHz of the profiler's clock 16 bytes a cycle",
+    )
+    dma_row: int = parameter(
+        1,
+        unit="cycles",
+        low=1,
+        high=4096,
+        doc="from the start of a row of a transfer, its innermost dimension, to that of the next one, at least",
+    )
     dma_depth: int = parameter(4, unit="transfers", low=2, high=64, doc="transfers waiting in each queue")
     fetch_depth: int = parameter(4, unit="instructions", low=2, high=64, doc="instructions fetched ahead")
     hbm_lines: int = parameter(
@@ -66,6 +89,9 @@ class CoreConfig(Parameters):
                 raise refuse("CoreConfig", name, formats, "the first of " + ", ".join(ELEMENT_FORMATS))
         if self.vector.formats != self.scalar.formats:
             raise refuse("CoreConfig", "scalar.formats", self.scalar.formats, "those of the vector engine")
+        if self.dma_lanes > min(self.sbuf_banks, rows):
+            legal = f"at most a bank of SBUF and a partition each: {min(self.sbuf_banks, rows)}"
+            raise refuse("CoreConfig", "dma_lanes", self.dma_lanes, legal)
         if self.sbuf_bytes % (WORD_BYTES * self.sbuf_banks):
             raise refuse("CoreConfig", "sbuf_bytes", self.sbuf_bytes, f"a multiple of {WORD_BYTES * self.sbuf_banks}")
 

@@ -133,6 +133,9 @@ CONTROL: tuple[Field, ...] = (
     Field("immediate", 1, "the value in place of the right register"),
     Field("value", 32, "immediate", signed=True),
     Field("destination", 24, "instruction to go to"),
+    Field("address", ADDRESS_BITS, "of a ring in HBM, the first byte of a line"),
+    Field("size", 5, "logarithm of the descriptors that the ring holds", most=20),
+    Field("count", 16, "descriptors to process"),
 )
 
 TENSOR: tuple[Field, ...] = (
@@ -206,6 +209,11 @@ def _operations() -> dict[str, Operation]:
         ("nop", "nothing; waits and updates as every instruction does", ()),
         ("alu", "target = left operation right", ("operation", "target", "left", "right", "immediate", "value")),
         ("branch", "go to destination if left compares so with right", compared),
+        (
+            "ring",
+            "process descriptors, dma instructions, of a ring in memory, from the one on whose number left holds; move on",
+            ("left", "address", "size", "count"),
+        ),
     )
     # Code 0 is no instruction, so that empty memory is none.
     numbered = enumerate(control, start=1)

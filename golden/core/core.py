@@ -36,6 +36,22 @@ def decoded(word: bytes) -> tuple[str, dict[str, int]]:
     return decode(number) if number & 0xFF in BY_OPCODE else ("", {})
 
 
+@dataclasses.dataclass
+class Ring:
+    """Descriptors that a sequencer is processing: where they lie, which is next, how many are left, what follows."""
+
+    address: int
+    size: int
+    number: int
+    left: int
+    values: Mapping[str, int]
+
+    @property
+    def place(self) -> int:
+        """Byte of the next descriptor."""
+        return self.address + self.number % (1 << self.size) * INSTRUCTION_BYTES
+
+
 def wrap(value: int) -> int:
     """Low 32 bits as a signed number."""
     return (value + (1 << 31)) % (1 << 32) - (1 << 31)
@@ -50,6 +66,7 @@ class Sequencer:
         self.registers = np.zeros(registers, np.int32)
         self.halted = start.count == 0
         self.waiting: tuple[int, int] | None = None
+        self.ring: Ring | None = None
         self.word = 0
         """When the next instruction is there."""
         self.busy = 0
@@ -151,12 +168,13 @@ class Run:
         """Fetch and decode the next instruction, and wait for its semaphore."""
         if s.halted or self.report.fault:
             return
-        if s.counter >= s.start.count:
+        if s.counter >= s.start.count and s.ring is None:
             self.fail(s.engine, s.counter, "bad_program", time)
             return
-        first = s.start.line * LINE_BYTES + s.counter * INSTRUCTION_BYTES
+        first = s.start.line * LINE_BYTES + s.counter * INSTRUCTION_BYTES if s.ring is None else s.ring.place
         name, values = decoded(self.core.memories.hbm[first : first + INSTRUCTION_BYTES].tobytes())
-        if not name or s.engine not in BY_OPCODE[self.core.memories.hbm[first]].engines:
+        legal = name and s.engine in BY_OPCODE[self.core.memories.hbm[first]].engines
+        if not legal or (s.ring is not None and name != "dma"):
             self.fail(s.engine, s.counter, "bad_opcode", time)
             return
         if self.bad_semaphore(values):
@@ -198,13 +216,16 @@ class Run:
         if self.report.fault:
             return
         counter = s.counter
+        if name == "ring":
+            self.enter(s, values, time + 1)
+            return
         if name in ("halt", "nop", "alu", "branch"):
             self.finish(s, counter + 1, time + 1)
-            self.control(s, name, values)
+            jumps = self.control(s, name, values)
             self.update("update", values, time + 1)
             self.at(time + 1, lambda _: None)
-            if s.counter != counter + 1:
-                s.word, s.taken = self.costs.jump(s.word, time + 1), []
+            if jumps:
+                s.word, s.taken = self.costs.jump(s.word, time + 1, s.start.count - counter - 1), []
             if not s.halted:
                 self.at(max(time + 2, s.word), functools.partial(self.step, s))
             return
@@ -216,10 +237,19 @@ class Run:
                 self.at(hand, functools.partial(self.fail, s.engine, counter, worst(found)))
                 return
             self.queues[values["queue"]].append((transfer, s.engine, counter))
-            self.finish(s, counter + 1, hand + 1)
+            self.finish(s, counter + (s.ring is None), hand + 1)
             self.update("update", values, hand + 1)
             self.at(hand + 1, self.dispatch)
-            self.at(max(hand + 2, s.word), functools.partial(self.step, s))
+            following = hand + 2
+            if s.ring is not None:
+                s.ring.number, s.ring.left = s.ring.number + 1, s.ring.left - 1
+                if not s.ring.left:
+                    self.update("update", s.ring.values, hand + 2)
+                    s.ring = None
+                    self.finish(s, counter + 1, hand + 2)
+                    s.word, s.taken = self.costs.jump(s.word, hand + 2, 0), []
+                    following = hand + 3
+            self.at(max(following, s.word), functools.partial(self.step, s))
             return
         work = self.core.units.execute(name, values, s.registers)
         if work.reason != "none" and work.instruction is None:
@@ -227,6 +257,8 @@ class Run:
             return
         times = self.costs.engine(s.engine, name, work, hand)
         self.report.spans.append(Span(s.engine, name, times.start, times.done))
+        for moving in self.moving.values():
+            moving.wait_for(work.rows)
         ends = times.done - self.costs.update
         self.report.busy[s.engine] += max(0, ends - max(times.start, s.busy))
         s.busy = max(s.busy, ends)
@@ -238,20 +270,39 @@ class Run:
         self.finish(s, counter + 1, times.start)
         self.at(max(times.start + 1, s.word), functools.partial(self.step, s))
 
+    def enter(self, s: Sequencer, values: Mapping[str, int], time: int) -> None:
+        """The sequencer turns to a ring."""
+        address, size, count = values["address"], values["size"], values["count"]
+        found = set() if count else {"bad_pattern"}
+        if address % LINE_BYTES or address + (INSTRUCTION_BYTES << size) > self.config.hbm_bytes:
+            found.add("bad_address")
+        if found:
+            self.at(time, functools.partial(self.fail, s.engine, s.counter, worst(found)))
+            return
+        register = values["left"] % len(s.registers)
+        first = int(s.registers[register])
+        s.registers[register] = wrap(first + count)
+        s.ring = Ring(address, size, first % (1 << size), count, values)
+        s.word, s.taken = self.costs.jump(s.word, time, s.start.count - s.counter - 1, kept=1), []
+        self.at(max(time + 1, s.word), functools.partial(self.step, s))
+
     def finish(self, s: Sequencer, counter: int, time: int) -> None:
         """An instruction leaves the sequencer; when the next one is there."""
         self.report.issued[s.engine] += 1
         s.counter = counter
         s.taken.append(time)
+        if s.counter + self.config.fetch_depth <= s.start.count:
+            for moving in self.moving.values():
+                moving.between[0] += INSTRUCTION_BYTES // LINE_BYTES  # another one is fetched in its place
         s.word = self.costs.next_word(s.word, s.taken)
 
-    def control(self, s: Sequencer, name: str, values: Mapping[str, int]) -> None:
-        """Registers and program counter."""
+    def control(self, s: Sequencer, name: str, values: Mapping[str, int]) -> bool:
+        """Registers and program counter; whether a branch is taken."""
         if name == "halt":
             s.halted = True
-            return
+            return False
         if name == "nop":
-            return
+            return False
         left = int(s.registers[values["left"] % len(s.registers)])
         right = values["value"] if values["immediate"] else int(s.registers[values["right"] % len(s.registers)])
         if name == "branch":
@@ -263,11 +314,13 @@ class Run:
                 "less": left < right,
                 "greater_equal": left >= right,
             }
-            if outcomes.get(kind, False):
+            taken = outcomes.get(kind, False)
+            if taken:
                 s.counter = values["destination"]
-            return
+            return taken
         kind = ALU[values["operation"]] if values["operation"] < len(ALU) else "move"
         s.registers[values["target"] % len(s.registers)] = wrap(arithmetic(kind, left, right))
+        return False
 
     def update(self, prefix: str, values: Mapping[str, int], time: int) -> None:
         """Let a semaphore change at a time."""

@@ -32,10 +32,12 @@ STATUS = 2
 """From an element unit's status to the change of a semaphore; the unit is free then too."""
 ELEMENT = 4
 """From a line in the queue of a DMA engine to its element in the queue of results."""
+DRAIN = 1
+"""From the element in the queue of results to the next request, where an accumulation goes back."""
 DMA_START = 3
 """From the queue's head to the first request."""
-DMA_END = 3
-"""From the last element taken to the update."""
+DMA_END = 2
+"""From the last beat written to the update; what is written to HBM is gathered first, a cycle more."""
 INDEX = 5
 """States of a DMA engine for each index, its read left out."""
 
@@ -79,10 +81,14 @@ class Costs:
             return word + 2 * self.active  # at the start all fetch at once
         return max(word + 2, taken[number - depth] + self.config.hbm_latency + 3)
 
-    def jump(self, word: int, time: int) -> int:
-        """When the instruction at the end of a jump is there: what was asked for comes first."""
-        drained = max(time + 1, word + 2 * (self.config.fetch_depth - 1) - 1)
-        return drained + self.config.hbm_latency + 3
+    def jump(self, word: int, time: int, after: int, kept: int = 0) -> int:
+        """When the instruction at the end of a jump is there: what was asked for comes first, and leaves one a cycle.
+
+        ``after``: instructions that follow the jump in its program; ``kept``: 1 if the jump itself is not yet taken.
+        """
+        ahead = min(self.config.fetch_depth - 1, after)
+        drained = max(time + ahead + kept, word + 2 * (ahead - 1) if ahead else 0)
+        return drained + self.config.hbm_latency + 4
 
     def engine(self, engine: str, name: str, work: Work, hand: int) -> Times:
         """Of an instruction of a compute engine that is checked at ``hand``."""
@@ -125,7 +131,12 @@ class Costs:
         rows = max((count for _, count in work.reads), default=1)
         hand = max(hand, self.asked[name])
         if name == "load_stationary":
-            last = self._load(hand + SBUF_ROW, rows)
+            most, always = work.groups
+            if most:
+                rows = -(-rows // config.load_columns) * (most if always else 1)
+                last = self._groups(hand + SBUF_ROW + most - 1, rows)
+            else:
+                last = self._load(hand + SBUF_ROW, rows)
             done = last + 1
         else:
             loaded = self.columns["load_stationary"]
@@ -148,47 +159,59 @@ class Costs:
             taken = max(taken + (1 if start == 0 else size), arrives + start + size - 1)
         return taken
 
+    def _groups(self, arrives: int, groups: int) -> int:
+        """The same where they come in groups."""
+        return max(self.swapped + groups, self.columns["load_stationary"] + groups, arrives + groups - 1)
+
     def transfer(self, transfer: Transfer, time: int) -> "Moving":
         """A transfer that an engine takes at ``time``, when nothing else uses the port of HBM."""
         config, values = self.config, transfer.values
         latency = (config.hbm_latency, 2, 1)
-        source, target = latency[values["source_space"]], latency[values["target_space"]]
-        start = time + DMA_START
-        if values["accumulate"]:
-            # Old value, then the term, then the sum: one element at a time.
-            element = target + 1 + source + 1 + ELEMENT + 2
-            return Moving(start, element * transfer.count, transfer.lines, DMA_END - 1)
-        fill = source + 1 + ELEMENT - 1 + DMA_END
+        source = latency[values["source_space"]]
+        to_hbm = values["target_space"] == 0
+        beats = max(transfer.beats, transfer.count // transfer.nums[0] * config.dma_row)
+        fill = source + 1 + ELEMENT - 1 + DMA_END + to_hbm
         blocks = transfer.nums[3] if transfer.indexed else 1
-        busy = blocks * fill + (blocks * (INDEX + config.hbm_latency) - 2 if transfer.indexed else 0)
-        return Moving(start, transfer.count, transfer.lines, busy)
+        rest = blocks * fill + (blocks * (INDEX + config.hbm_latency) - 2 if transfer.indexed else 0)
+        if values["accumulate"]:
+            beats = 2 * beats + transfer.drains * (source + ELEMENT + DRAIN + to_hbm)
+        return Moving(time + DMA_START, beats, (transfer.lines, transfer.words / config.sbuf_banks), rest)
 
 
 @dataclasses.dataclass
 class Moving:
-    """A transfer under way: an element a cycle or, if that is more, a line a cycle, in turns with other transfers."""
+    """A transfer under way: a beat a cycle, or as fast as the port of HBM and the banks of SBUF let it, in turns."""
 
     start: int
-    elements: int
-    lines: int
+    beats: int
+    needs: tuple[float, ...]
+    """Cycles of the port of HBM, and of all banks of SBUF."""
     rest: int
-    """Cycles that do not depend on the port."""
-    between: float = 0
-    """Lines of others that went between its own."""
+    """Cycles that depend on neither."""
+    between: list[float] = dataclasses.field(default_factory=lambda: [0.0, 0.0])
+    """Cycles in which others had them meanwhile."""
+    late: float = 0
+    """Cycles that beats have waited for rows of engines."""
 
     @property
     def moved(self) -> int:
-        """When its last element has moved."""
-        return self.start + max(self.elements, self.lines + round(self.between))
+        """When its last beat has moved."""
+        held = (round(need + others) for need, others in zip(self.needs, self.between, strict=True))
+        return self.start + max(round(self.beats + self.late), *held)
 
     @property
     def end(self) -> int:
         """When its update is taken."""
         return self.moved + self.rest
 
+    def wait_for(self, rows: int) -> None:
+        """An engine reads rows of SBUF meanwhile: where a row's bank is one of a beat's, each goes first in turn."""
+        self.late += rows * self.needs[1] / max(1, self.beats) / 2
+
     def meet(self, other: "Moving") -> None:
-        """Another one starts: from now on both take turns, until one of them has no more lines."""
-        left = max(0, self.moved - other.start) / max(1, self.moved - self.start)
-        shared = min(self.lines * min(1.0, left), other.lines)
-        self.between += shared
-        other.between += shared
+        """Another one starts: from now on both take turns, until one of them needs no more."""
+        left = min(1.0, max(0, self.moved - other.start) / max(1, self.moved - self.start))
+        for index, need in enumerate(self.needs):
+            shared = min(need * left, other.needs[index])
+            self.between[index] += shared
+            other.between[index] += shared

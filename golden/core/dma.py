@@ -9,7 +9,7 @@ from golden.core.memory import DTYPES, Memories
 from golden.core.pattern import Values, based, extent, format_bytes, offsets
 from golden.numerics import add, codes
 from golden.numerics.cast import encode
-from spec.core import LINE_BYTES, CoreConfig
+from spec.core import LINE_BYTES, WORD_BYTES, CoreConfig
 from spec.isa import DIMENSIONS, SPACES
 from spec.vector import ELEMENT_FORMATS
 
@@ -27,8 +27,9 @@ class Transfer:
             self.first[side] = based(values[f"{side}_address"], values[f"{side}_base"], registers)
             self.steps[side] = [values[f"{side}_step{d}"] for d in range(DIMENSIONS)]
             self.formats[side] = values[f"{side}_format"]
-        self.lines = 0
-        """Lines of HBM moved, once it has run."""
+        self.lines = self.words = self.beats = self.drains = 0
+        """Once it has run: lines of HBM moved; accesses to banks of SBUF; beats of the side that takes more; beats of
+        an accumulation that wait until those before them have been written."""
         self.indexed = {1: "source", 2: "target"}.get(values["indexed"])
 
     @property
@@ -48,7 +49,7 @@ class Transfer:
         found = set()
         if values["queue"] >= config.dma_queues:
             found.add("bad_queue")
-        if values["source_space"] >= len(SPACES) or values["target_space"] >= len(SPACES) - 1:
+        if values["source_space"] >= len(SPACES) or values["target_space"] >= len(SPACES):
             found.add("bad_memory")
         if any(code >= len(config.vector.formats) for code in self.formats.values()):
             found.add("bad_format")
@@ -97,16 +98,50 @@ class Transfer:
         return space == 0 or bool((places % pitch < held).all())
 
     def run(self, memories: Memories) -> bool:
-        """Move everything; False, at the first block that would leave a memory. Counts the lines of HBM it takes."""
-        self.lines = self.nums[3] if self.indexed else 0
+        """Move everything; False, at the first block that would leave a memory. Counts what it takes."""
+        self.lines = self.words = self.beats = self.drains = 0
         for source, target, legal in self.blocks(memories):
             if not legal:
                 return False
             self._move(memories, source, target)
+            self._count(source, target)
             for side, places in (("source", source), ("target", target)):
+                if self.values[f"{side}_space"] == 1:
+                    across = self.steps[side][0] == self.config.sbuf_pitch
+                    self.words += len(places) // self.config.dma_lanes if across else len(places)
                 if self.values[f"{side}_space"] == 0:
                     self.lines += 1 + int(np.count_nonzero(np.diff(places // LINE_BYTES)))
         return True
+
+    def _count(self, source: U64, target: U64) -> None:
+        """How many beats a block takes: those of the side that needs more; of an accumulation, of both together."""
+        cuts = [self._cuts(side, places) for side, places in (("source", source), ("target", target))]
+        if not self.values["accumulate"]:
+            self.beats += max(int(self._begun(one).sum()) for one in cuts)
+            return
+        begun = np.nonzero(self._begun(cuts[0] | cuts[1]))[0]
+        ends = target[np.append(begun[1:], len(target)) - 1] + format_bytes(self.config, self.formats["target"])
+        self.beats += len(begun)
+        self.drains += int(np.count_nonzero(target[begun[1:]] < ends[:-1]))
+
+    def _cuts(self, side: str, places: U64) -> npt.NDArray[np.bool_]:
+        """The elements that do not go together with the one before: by bytes of a unit, or across partitions."""
+        size, step, space = (
+            format_bytes(self.config, self.formats[side]),
+            self.steps[side][0],
+            self.values[f"{side}_space"],
+        )
+        pitch = (None, self.config.sbuf_pitch, self.config.psum_pitch)[space]
+        cuts = np.arange(len(places)) % self.nums[0] == 0
+        if step == size:
+            unit = (LINE_BYTES, self.config.sbuf_pitch, WORD_BYTES)[space]
+            cuts[1:] |= np.diff(places // unit) != 0
+        return cuts | (step not in (size, pitch))
+
+    def _begun(self, cuts: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """The elements with which a beat begins."""
+        index = np.arange(len(cuts))
+        return (index - np.maximum.accumulate(np.where(cuts, index, 0))) % self.config.dma_lanes == 0
 
     def _move(self, memories: Memories, source: U64, target: U64) -> None:
         names = {side: ELEMENT_FORMATS[code] for side, code in self.formats.items()}
@@ -148,3 +183,6 @@ class Transfer:
     def _store(self, memories: Memories, places: U64, found: npt.NDArray[np.unsignedinteger]) -> None:
         memory, index = self._flat(memories, "target", places)
         memory[index] = found.astype(memory.dtype)
+        if SPACES[self.values["target_space"]] == "psum":
+            partition, offset = np.divmod(places, self.config.psum_pitch)
+            memories.mark(partition, offset)

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from spec.core import ENGINES, CoreConfig
+from spec.isa import INSTRUCTION_BYTES, encode
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,9 +89,30 @@ def ordered(entries: Sequence[Entry], config: CoreConfig) -> Iterator[Entry]:
         if waits:
             fields |= {"wait": 1, "wait_semaphore": waits[-1][0], "wait_value": waits[-1][1]}
         if plan.index in needed[entry.agent]:
-            prefix = "done" if entry.name == "dma" else "update"
+            prefix = "done" if entry.name in ("dma", "ring") else "update"
             fields |= {prefix: "increment", f"{prefix}_semaphore": numbers[entry.agent]}
         yield dataclasses.replace(entry, fields=fields)
+
+
+def encoded(entries: Sequence[Entry], first: int) -> list[int]:
+    """Words of one engine's ordered entries as they lie from byte ``first`` of HBM on, and a halt.
+
+    A ``ring`` has its transfers' fields as ``descriptors``; they follow the halt, and what is done after the last of
+    them is its own.
+    """
+    behind = len(entries) + 1
+    words: list[int] = []
+    descriptors: list[int] = []
+    for entry in entries:
+        fields = dict(entry.fields)
+        if entry.name == "ring":
+            inside = fields.pop("descriptors")
+            done = {key: fields.pop(key) for key in ("done", "done_semaphore") if key in fields}
+            address = first + (behind + len(descriptors)) * INSTRUCTION_BYTES
+            fields |= {"address": address, "size": (len(inside) - 1).bit_length(), "count": len(inside)}
+            descriptors += [encode("dma", one) for one in (*inside[:-1], inside[-1] | done)]
+        words.append(encode(entry.name, fields))
+    return [*words, encode("halt", {}), *descriptors]
 
 
 def _plan(entries: Sequence[Entry]) -> list[_Plan]:

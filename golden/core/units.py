@@ -16,11 +16,12 @@ from golden.vector import instructions as vector
 from spec import scalar as scalar_spec
 from spec.core import WORD_BYTES, CoreConfig
 from spec.formats import FLOATS
-from spec.isa import REASONS
+from spec.isa import PATTERN, REASONS
 from spec.tensor import BITS, OPERAND_CODES, PAIRS, Kind, Operation, Status, operand_kind
 from spec.vector import OPERATIONS, REDUCE_COMMANDS
 
 Registers = npt.NDArray[np.int32]
+STEP_BITS = next(field.width for field in PATTERN if field.name == "step0")
 OPERAND_NAMES = {code: name for name, code in OPERAND_CODES.items()}
 
 
@@ -33,8 +34,15 @@ class Work:
     """``(memory, rows)`` of each operand."""
     writes: int = 0
     constants: int = 0
+    groups: tuple[int, int] = (0, 0)
+    """Of a load whose columns come in groups: how many times a group asks a bank, and whether it always does."""
     instruction: Any = None
     """As the engine's own golden model takes it, for its time."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of SBUF that it reads; those that it writes are not known to go there."""
+        return self.constants + sum(count for memory, count in self.reads if memory == "sbuf")
 
 
 def worst(found: set[str]) -> str:
@@ -59,7 +67,7 @@ class Units:
         self.tensor = TensorEngine(config.tensor)
         self.vector = vector.VectorEngine(config.vector)
         self.scalar = activation.ScalarEngine(config.scalar)
-        self.memories = Memories(config, self.tensor.psum)
+        self.memories = Memories(config, self.tensor.psum, self.tensor.written)
 
     def execute(self, name: str, values: Values, registers: Registers) -> Work:
         """Run one instruction, named as in the instruction set, in no time."""
@@ -109,7 +117,19 @@ class Units:
         rows = self.memories.read(source, columns, 0 if loads else neutral(format_name))
         status = self.tensor.execute(entry, rows.T.astype({1: np.uint8, 2: np.uint16, 4: np.uint32}[source.size]))
         reason = "none" if status == Status.OK else f"tensor_{status.name.lower()}"
-        return Work(reason=reason, reads=(("sbuf", columns),), instruction=entry)
+        groups = self._groups(source, columns) if loads else (0, 0)
+        return Work(reason=reason, reads=(("sbuf", columns),), groups=groups, instruction=entry)
+
+    def _groups(self, source: Pattern, columns: int) -> tuple[int, int]:
+        """See :attr:`Work.groups`; 0 where the rows of the pattern are not whole groups, or steps are too wide."""
+        load, step = self.config.tensor.load_columns, source.steps[0]
+        limit = (1 << STEP_BITS - 1) * source.size
+        if columns % load or source.nums[0] % load or not -limit <= load * step < limit:
+            return 0, 0
+        banks = self.config.sbuf_banks
+        asked = (source.offset + step * np.arange(load)) // WORD_BYTES % banks
+        most = int(np.bincount(asked).max())
+        return most, int(source.nums[0] > load and step * load % (WORD_BYTES * banks) == 0)
 
     def _vector(self, name: str, values: Values, registers: Registers) -> Work:
         config = self.config
@@ -203,12 +223,10 @@ class Units:
     def _patterns(
         self, values: Values, used: dict[str, int], registers: Registers, words: Collection[str] = ()
     ) -> tuple[dict[str, Pattern], set[str]]:
-        """Patterns by operand, those of ``words`` of whole words, and their faults; results go to SBUF alone."""
+        """Patterns by operand, those of ``words`` of whole words, and their faults."""
         sizes = {side: WORD_BYTES if side in words else format_bytes(self.config, code) for side, code in used.items()}
         patterns = {side: Pattern(self.config, values, side, size, registers) for side, size in sizes.items()}
         found = {reason for pattern in patterns.values() for reason in pattern.faults()}
-        if "output" in patterns and patterns["output"].memory != "sbuf":
-            found.add("bad_memory")
         return patterns, found
 
 

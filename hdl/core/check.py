@@ -191,7 +191,7 @@ def transfer_reasons(config: CoreConfig, word: Any) -> dict[str, Any]:
     end = word.list_address + (word.num3 << 2)
     return {
         "bad_queue": word.queue >= config.dma_queues,
-        "bad_memory": (word.source_space >= len(SPACES)) | (word.target_space >= len(SPACES) - 1),
+        "bad_memory": (word.source_space >= len(SPACES)) | (word.target_space >= len(SPACES)),
         "bad_format": (word.source_format >= formats) | (word.target_format >= formats),
         "bad_pattern": word.indexed == 3,
         "bad_address": word.indexed.any() & ((word.list_address[:2] != 0) | (end > config.hbm_bytes)),

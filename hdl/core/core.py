@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
@@ -18,9 +18,11 @@ from hdl.core.layouts import (
     REPORT,
     UPDATE,
     answer,
+    beat_layout,
+    beat_request,
     line_request,
     psum_request,
-    sbuf_request,
+    psum_store,
 )
 from hdl.core.sbuf import SECDED, Sbuf
 from hdl.core.semaphores import Semaphores
@@ -112,52 +114,59 @@ class Core(Block):
 
     def _sbuf(self, m: Module, platform: Any, tensor: Any, vector: Any, scalar: Any, movers: list[Any]) -> Sbuf:
         """Every engine's ports, in this order; more than a few DMA engines share ports."""
-        ports = [(tensor.sbuf_0, tensor.sbuf_answer_0), (tensor.sbuf_1, tensor.sbuf_answer_1)]
-        alone = movers if len(movers) <= SHARING else []
-        for unit in (vector, scalar, *alone):
+        loads = range(self.config.tensor.load_columns + 1)
+        ports = [(getattr(tensor, f"sbuf_{index}"), getattr(tensor, f"sbuf_answer_{index}")) for index in loads]
+        beats: list[tuple[Any, Any]] = []
+        for unit in (vector, scalar):
             ports += [(unit.sbuf_read, unit.sbuf_answer), (unit.sbuf_write, None)]
+        alone = movers if len(movers) <= SHARING else []
+        for mover in alone:
+            beats += [(mover.sbuf_read, mover.sbuf_answer), (mover.sbuf_write, None)]
         for first in range(0, len(movers) - len(alone), SHARING):
-            ports.append(self._shared(m, platform, f"sbuf_port_{first}", movers[first : first + SHARING]))
-        sbuf = Sbuf(self.config, len(ports))
+            beats.append(self._shared(m, platform, f"sbuf_port_{first}", movers[first : first + SHARING]))
+        sbuf = Sbuf(self.config, len(ports), len(beats))
         m.submodules.sbuf = place(sbuf, platform)
         m.d.comb += sbuf.inject.eq(self.inject)
-        for index, (requests, answers) in enumerate(ports):
-            pass_on(m, requests, getattr(sbuf, f"request_{index}"))
-            if answers is not None:
-                m.d.comb += answers.eq(getattr(sbuf, f"answer_{index}"))
-        assert sbuf_request(self.config).size == len(ports[0][0].payload.as_value())
+        for name, group in (("", ports), ("beat_", beats)):
+            for index, (requests, answers) in enumerate(group):
+                pass_on(m, requests, getattr(sbuf, f"{name or 'request_'}{index}"))
+                if answers is not None:
+                    m.d.comb += Value.cast(answers).eq(Value.cast(getattr(sbuf, f"{name}answer_{index}")))
         return sbuf
 
     def _shared(self, m: Module, platform: Any, name: str, movers: list[Any]) -> tuple[Any, Any]:
         """One port of SBUF for several DMA engines, reads and writes in turn."""
-        size = sbuf_request(self.config).size
-        share = self._share(m, platform, name, 2 * len(movers), size)
+        sizes = beat_request(self.config).size, beat_layout(self.config).size
+        share = self._share(m, platform, name, 2 * len(movers), *sizes)
         for index, mover in enumerate(movers):
             join(m, share, 2 * index, mover.sbuf_read, mover.sbuf_answer)
             join(m, share, 2 * index + 1, mover.sbuf_write)
         return share.request, share.answer
 
     def _psum(self, m: Module, platform: Any, tensor: Any, units: list[Any], movers: list[Any]) -> None:
-        """Reads of PSUM take turns; those of many DMA engines in groups first."""
-        size = psum_request(self.config).size
+        """Reads of PSUM take turns, and so do writes; those of many DMA engines in groups first."""
+        size, row = psum_request(self.config).size, 32 * self.config.partitions
         users = [(unit.psum, unit.psum_answer) for unit in units]
         readers = [(mover.psum, mover.psum_answer) for mover in movers]
         for first in range(0, len(readers) if len(readers) > SHARING else 0, SHARING):
             group = readers[first : first + SHARING]
-            share = self._share(m, platform, f"psum_port_{first}", len(group), size)
+            share = self._share(m, platform, f"psum_port_{first}", len(group), size, row)
             for index, (requests, answers) in enumerate(group):
                 join(m, share, index, requests, answers)
             users.append((share.request, share.answer))
         users += readers if len(readers) <= SHARING else []
-        share = self._share(m, platform, "psum", len(users), size)
+        share = self._share(m, platform, "psum", len(users), size, row)
         for index, (requests, answers) in enumerate(users):
             join(m, share, index, requests, answers)
         serve(m, share, tensor.psum, tensor.psum_answer)
+        stores = self._share(m, platform, "psum_stores", len(units) + len(movers), psum_store(self.config).size, 1)
+        for index, unit in enumerate((*units, *movers)):
+            join(m, stores, index, unit.psum_write)
+        pass_on(m, stores.request, tensor.psum_write)
 
-    def _share(self, m: Module, platform: Any, name: str, ports: int, request: int) -> Share:
-        """A row port of SBUF or PSUM for several."""
-        row = 32 * self.config.partitions
-        share = Share(ShareConfig(ports=ports, request=request, response=row, depth=ROWS_AHEAD))
+    def _share(self, m: Module, platform: Any, name: str, ports: int, request: int, response: int) -> Share:
+        """A port of SBUF or PSUM for several."""
+        share = Share(ShareConfig(ports=ports, request=request, response=response, depth=ROWS_AHEAD))
         m.submodules[name] = place(share, platform)
         return share
 

@@ -8,10 +8,10 @@ from amaranth.lib.wiring import In, Out
 
 from hdl.block import Block, place
 from hdl.core.check import CONSTANT_USERS, READ_ACCUMULATOR, format_size, vector_entry, vector_size
-from hdl.core.layouts import FAULT, UPDATE, answer, issue_layout, psum_request, row_layout, sbuf_request
+from hdl.core.layouts import FAULT, UPDATE, answer, issue_layout, psum_request, psum_store, row_layout, sbuf_request
 from hdl.core.reader import Reader, Writer
 from hdl.core.share import Share
-from hdl.core.unit import NONE, drive_constant, drive_job, drive_update, join
+from hdl.core.unit import NONE, drive_constant, drive_job, drive_update, join, pass_on
 from hdl.scalar.engine import ScalarEngine
 from hdl.vector.decode import needs_of
 from hdl.vector.engine import VectorEngine
@@ -27,9 +27,10 @@ class ElementUnit(Block):
     """An engine of one element a lane and cycle, on the memories; what vector and scalar unit have in common.
 
     ``issue`` takes an instruction when the one before is complete, so its operands are what that one wrote.
-    ``sbuf_read`` and ``sbuf_write``, each one row a cycle, and ``psum`` are memory ports; all operands in SBUF share
-    one. ``update``: what instructions do to semaphores; ``fault`` is valid for a cycle when the engine refuses one.
-    ``busy`` while there is an instruction. Rows of constants are read before the last operand, by its reader.
+    ``sbuf_read``, ``sbuf_write``, ``psum`` (reads) and ``psum_write``, each one row a cycle, are memory ports; all
+    operands in SBUF share one. ``update``: what instructions do to semaphores; ``fault`` is valid for a cycle when the
+    engine refuses one. ``busy`` while there is an instruction. Rows of constants are read before the last operand, by
+    its reader.
     """
 
     config: CoreConfig
@@ -45,6 +46,7 @@ class ElementUnit(Block):
             "sbuf_write": Out(stream.Signature(sbuf_request(config))),
             "psum": Out(stream.Signature(psum_request(config))),
             "psum_answer": In(answer(row_layout(config))),
+            "psum_write": Out(stream.Signature(psum_store(config))),
             "update": Out(stream.Signature(UPDATE)),
             "fault": Out(FAULT),
             "busy": Out(1),
@@ -116,10 +118,9 @@ class ElementUnit(Block):
             self.fault.engine.eq(ENGINES.index(self.name)),
             writer.rows.valid.eq(engine.results.valid),
             engine.results.ready.eq(writer.rows.ready),
-            self.sbuf_write.valid.eq(writer.sbuf.valid),
-            self.sbuf_write.payload.eq(writer.sbuf.payload),
-            writer.sbuf.ready.eq(self.sbuf_write.ready),
         ]
+        pass_on(m, writer.sbuf, self.sbuf_write)
+        pass_on(m, writer.psum, self.psum_write)
         self.results(m, engine, writer)
         with m.If(self.update.valid & self.update.ready):
             m.d.sync += sent.eq(1)

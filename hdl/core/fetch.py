@@ -20,7 +20,8 @@ class Fetch(Block):
     """Reads a program's words in order and offers them as ``words``; ``fetch_depth`` of them at most are ahead.
 
     ``go`` begins at instruction ``target`` of ``program``; words on their way are dropped first. Past the program's end
-    nothing is offered. ``lines`` and ``answer`` are a port to HBM.
+    nothing is offered. Bits of an instruction's number that ``mask`` does not have do not count: a ring goes round.
+    ``lines`` and ``answer`` are a port to HBM.
     """
 
     config: CoreConfig
@@ -30,6 +31,7 @@ class Fetch(Block):
             "go": In(1),
             "target": In(COUNTER_BITS),
             "program": In(START),
+            "mask": In(COUNTER_BITS),
             "words": Out(stream.Signature(WORD_BITS)),
             "lines": Out(stream.Signature(line_request(config))),
             "answer": In(answer(LINE_BITS)),
@@ -50,7 +52,7 @@ class Fetch(Block):
         asked, took = Signal(), Signal()
         m.d.comb += [
             self.lines.valid.eq(~flushing & ~self.go & (following < self.program.count) & ((room != 0) | (half != 0))),
-            self.lines.payload.line.eq(self.program.line + Cat(half, following)),
+            self.lines.payload.line.eq(self.program.line + Cat(half, following & self.mask)),
             asked.eq(self.lines.valid & self.lines.ready),
             words.i.valid.eq(self.answer.valid & (part == LINES - 1) & ~flushing),
             words.i.payload.eq(Cat(first, self.answer.data)),

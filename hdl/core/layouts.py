@@ -71,6 +71,33 @@ def psum_request(config: CoreConfig) -> data.StructLayout:
     return data.StructLayout({"write": 1, "location": bits(config.tensor.psum_depth)})
 
 
+def psum_store(config: CoreConfig) -> data.StructLayout:
+    """Write the bytes of a location of PSUM that ``mask`` names; ``write`` is 1."""
+    members = psum_request(config).members
+    return data.StructLayout({**members, "data": row_layout(config), "mask": 4 * config.partitions})
+
+
+def beat_layout(config: CoreConfig) -> data.ArrayLayout:
+    """The words that DMA moves in a cycle."""
+    return data.ArrayLayout(32, config.dma_lanes)
+
+
+def beat_request(config: CoreConfig) -> data.StructLayout:
+    """Read, or write the bytes that ``mask`` names of, words of SBUF: of one partition in as many rows, from ``row``
+    on, or ``across`` partitions of that row. ``lane``: the first partition. Of a read the mask says which words.
+    """
+    return data.StructLayout(
+        {
+            "write": 1,
+            "across": 1,
+            "row": bits(config.sbuf_rows),
+            "lane": bits(config.partitions),
+            "data": beat_layout(config),
+            "mask": 4 * config.dma_lanes,
+        }
+    )
+
+
 def line_request(config: CoreConfig) -> data.StructLayout:
     """Read a line of HBM, or write the bytes of it that ``mask`` names."""
     return data.StructLayout({"write": 1, "line": bits(config.hbm_lines), "data": LINE_BITS, "mask": LINE_BYTES})

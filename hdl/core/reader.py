@@ -7,7 +7,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from hdl.block import Block, place
-from hdl.core.layouts import answer, job_layout, psum_request, row_layout, sbuf_request
+from hdl.core.layouts import answer, job_layout, psum_request, psum_store, row_layout, sbuf_request
 from hdl.core.walk import Walk
 from hdl.fifo import Fifo
 from spec.core import QUARTERS, CoreConfig
@@ -124,9 +124,9 @@ class Reader(Block):
 class Writer(Block):
     """Writes rows where a pattern says, as fast as the memory takes them.
 
-    ``start`` loads ``job``; rows taken afterwards go to its elements in order. A row is taken in the cycle in which
-    SBUF takes it, so who sees a row taken knows that it is written. Only lanes of ``written`` below the job's
-    partitions change anything.
+    ``start`` loads ``job``; rows taken afterwards go to its elements in order, through ``sbuf`` or ``psum``. A row is
+    taken in the cycle in which the memory takes it, so who sees a row taken knows that it is written. Only lanes of
+    ``written`` below the job's partitions change anything.
     """
 
     config: CoreConfig
@@ -137,6 +137,7 @@ class Writer(Block):
             "job": In(job_layout(config)),
             "rows": In(stream.Signature(data.StructLayout({"row": row_layout(config), "written": config.partitions}))),
             "sbuf": Out(stream.Signature(sbuf_request(config))),
+            "psum": Out(stream.Signature(psum_store(config))),
         }
         super().__init__(config, ports)
 
@@ -144,7 +145,7 @@ class Writer(Block):
         """Walk, turn, place bytes."""
         m = Module()
         config, job = self.config, self.job
-        quarter, partitions, size = Signal(2), Signal(job.partitions.shape()), Signal(2)
+        quarter, partitions, size, psum = Signal(2), Signal(job.partitions.shape()), Signal(2), Signal()
         walk = Walk(m, "walk", signed(32), signed(20), 16)
         request, lanes = self.sbuf.payload, config.partitions
         byte = walk.offset[:2]
@@ -157,8 +158,13 @@ class Writer(Block):
             masks.append(Mux(self.rows.payload.written[index] & (index < partitions), mask[:4], 0)[:4])
         turns = [lanes - config.quarter * index for index in range(QUARTERS)]
         m.d.comb += [
-            self.sbuf.valid.eq(self.rows.valid),
-            self.rows.ready.eq(self.sbuf.ready),
+            self.sbuf.valid.eq(self.rows.valid & ~psum),
+            self.psum.valid.eq(self.rows.valid & psum),
+            self.rows.ready.eq(Mux(psum, self.psum.ready, self.sbuf.ready)),
+            self.psum.payload.write.eq(1),
+            self.psum.payload.location.eq(walk.offset[2:]),
+            self.psum.payload.data.eq(request.data),
+            self.psum.payload.mask.eq(request.mask),
             request.write.eq(1),
             request.row.eq(walk.offset[2:]),
             request.data.as_value().eq(
@@ -170,5 +176,5 @@ class Writer(Block):
             walk.advance()
         with m.If(self.start):
             walk.load(job.offset, [step << job.size for step in job.steps], list(job.nums))
-            m.d.sync += [quarter.eq(job.quarter), partitions.eq(job.partitions), size.eq(job.size)]
+            m.d.sync += [quarter.eq(job.quarter), partitions.eq(job.partitions), size.eq(job.size), psum.eq(job.psum)]
         return m

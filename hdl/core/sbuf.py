@@ -8,8 +8,10 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from hdl.block import Block, place
-from hdl.core.layouts import answer, bits, row_layout, sbuf_request
+from hdl.core.layouts import answer, beat_layout, beat_request, bits, row_layout, sbuf_request
 from hdl.core.share import round_robin
+from hdl.core.spread import Spread
+from hdl.core.unit import pass_on
 from hdl.ecc import SecdedDecoder, SecdedEncoder
 from spec.core import CoreConfig
 from spec.ecc import SecdedConfig
@@ -92,17 +94,18 @@ class SbufBank(Block):
 
 
 class Sbuf(Block):
-    """``ports`` askers; those of different banks are served in the same cycle, those of one bank in turn.
+    """Askers of rows and of beats; those of different banks are served in the same cycle, those of one bank in turn.
 
     ``request_n`` of port n is taken when its bank is free; the row of a read is answered two cycles later and cannot be
-    held back. ``conflicts`` counts the cycles that requests waited, ``corrected`` repaired words, since reset; ``lost``
-    is 1 in the cycle in which a word turns out to be.
+    held back. ``beat_n`` is a port of DMA, whose words may lie in several banks (:class:`hdl.core.spread.Spread`); its
+    answer comes as soon. ``conflicts`` counts the cycles that requests waited, ``corrected`` repaired words, since
+    reset; ``lost`` is 1 in the cycle in which a word turns out to be.
     """
 
     config: CoreConfig
 
-    def __init__(self, config: CoreConfig, ports: int) -> None:
-        self.ports = ports
+    def __init__(self, config: CoreConfig, ports: int, beats: int) -> None:
+        self.ports, self.beats = ports, beats
         signature: dict[str, Any] = {
             "inject": In(SECDED.width),
             "conflicts": Out(32),
@@ -112,43 +115,59 @@ class Sbuf(Block):
         for index in range(ports):
             signature[f"request_{index}"] = In(stream.Signature(sbuf_request(config)))
             signature[f"answer_{index}"] = Out(answer(row_layout(config)))
+        for index in range(beats):
+            signature[f"beat_{index}"] = In(stream.Signature(beat_request(config)))
+            signature[f"beat_answer_{index}"] = Out(answer(beat_layout(config)))
         super().__init__(config, signature)
 
     @property
     def module_name(self) -> str:
         """The number of ports is part of what it is."""
-        return f"{super().module_name}_{self.ports}"
+        return f"{super().module_name}_{self.ports}_{self.beats}"
 
     def elaborate(self, platform: Any) -> Module:
         """For each bank: who is next, what it answered."""
         m = Module()
         config = self.config
+        spreads = [Spread(config) for _ in range(self.beats)]
+        for index, spread in enumerate(spreads):
+            m.submodules[f"spread_{index}"] = place(spread, platform)
+            pass_on(m, getattr(self, f"beat_{index}"), spread.beats)
+            m.d.comb += getattr(self, f"beat_answer_{index}").eq(spread.answer)
         requests = [getattr(self, f"request_{index}") for index in range(self.ports)]
         bank_bits = config.sbuf_banks.bit_length() - 1
         granted = Signal(self.ports)
         grants: list[list[Any]] = [[] for _ in requests]
         answers: list[list[Any]] = [[] for _ in requests]
         rows, corrected, lost = [], [], []
+        held_up = []
         for number in range(config.sbuf_banks):
             bank = SbufBank(config)
             m.submodules[f"bank_{number}"] = place(bank, platform)
-            wants = Signal(self.ports, name=f"wants_{number}")
-            m.d.comb += wants.eq(
-                Cat(r.valid & (r.payload.row[:bank_bits] == number if bank_bits else 1) for r in requests)
-            )
-            chosen = round_robin(m, wants, self.ports, wants.any(), f"bank_{number}")
-            payload = Array(request.payload.as_value() for request in requests)[chosen]
+            parts = [getattr(spread, f"row_{number}") for spread in spreads]
+            count = self.ports + self.beats
+            wants = Signal(count, name=f"wants_{number}")
+            rows_here = [r.valid & (r.payload.row[:bank_bits] == number if bank_bits else 1) for r in requests]
+            m.d.comb += wants.eq(Cat(*rows_here, *(part.valid for part in parts)))
+            chosen = round_robin(m, wants, count, wants.any(), f"bank_{number}")
+            payload = Array(request.payload.as_value() for request in (*requests, *parts))[chosen]
             m.d.comb += [
                 bank.valid.eq(wants.any()),
                 bank.request.as_value().eq(payload),
                 bank.inject.eq(self.inject),
             ]
-            first, second = Signal(self.ports, name=f"first_{number}"), Signal(self.ports, name=f"second_{number}")
+            first, second = Signal(count, name=f"first_{number}"), Signal(count, name=f"second_{number}")
             for index, request in enumerate(requests):
                 mine = wants[index] & (chosen == index)
                 grants[index].append(mine)
                 m.d.sync += first[index].eq(mine & ~request.payload.write)
                 answers[index].append(second[index])
+            for index, (spread, part) in enumerate(zip(spreads, parts, strict=True), start=self.ports):
+                mine = wants[index] & (chosen == index)
+                back = getattr(spread, f"row_answer_{number}")
+                m.d.comb += [part.ready.eq(mine), back.valid.eq(second[index]), back.data.eq(bank.row)]
+                m.d.sync += first[index].eq(mine & ~part.payload.write)
+                held_up.append(part.valid & ~mine)
             m.d.sync += second.eq(first)
             rows.append(bank.row)
             corrected.append(bank.corrected)
@@ -164,7 +183,7 @@ class Sbuf(Block):
                 with m.If(mine):
                     m.d.comb += back.data.eq(row)
         m.d.comb += self.lost.eq(Cat(lost).any())
-        waits = Cat(request.valid & ~granted[index] for index, request in enumerate(requests))
+        waits = Cat(*(request.valid & ~granted[index] for index, request in enumerate(requests)), *held_up)
         m.d.sync += [
             self.conflicts.eq(self.conflicts + sum(waits)),
             self.corrected.eq(self.corrected + sum(corrected)),

@@ -23,7 +23,7 @@ from hdl.core.check import (
     vector_size,
     worst,
 )
-from hdl.core.fetch import Fetch
+from hdl.core.fetch import LINES, Fetch
 from hdl.core.layouts import (
     CHANGE,
     COUNTER_BITS,
@@ -39,9 +39,10 @@ from hdl.core.layouts import (
     line_request,
     transfer_layout,
 )
+from hdl.core.unit import drive_update
 from hdl.vector.decode import needs_of
 from hdl.vector.layouts import CODE
-from spec.core import ENGINES, SequencerConfig
+from spec.core import ENGINES, LINE_BYTES, SequencerConfig
 from spec.isa import ALU, COMPARE, DIMENSIONS, FORMS, OPERATIONS, REASON, UPDATES
 
 OPCODE = {name: entry.opcode for name, entry in OPERATIONS.items()}
@@ -59,7 +60,8 @@ class Sequencer(Block):
 
     An instruction: one cycle to decode; a wait takes three or more; a check of an engine's instruction or a transfer
     one for each dimension, and one to be handed over; a control instruction one; an update as long as it takes to be
-    taken.
+    taken. The descriptors of a ring are fetched and executed as transfers of the program would be, in its place; its
+    own update follows the last one's.
     """
 
     config: SequencerConfig
@@ -97,14 +99,16 @@ class Sequencer(Block):
         m.submodules.fetch = place(fetch, platform)
         program = Signal(START)
         jump, finished = Signal(), Signal()
+        ring = Signal(data.StructLayout({"program": START, "mask": COUNTER_BITS, "left": 16, "update": UPDATE}))
+        inside, enter, leave = Signal(), Signal(), Signal()
         word = fetch.words.payload
         control = data.View(form_layout("control"), word[: form_layout("control").size])
         transfer = data.View(form_layout("dma"), word[: form_layout("dma").size])
         own = data.View(form_layout(engine), word[: form_layout(engine).size]) if engine != "sync" else None
         m.d.comb += [
-            fetch.program.eq(Mux(self.start, self.program, program)),
-            fetch.go.eq(self.start | jump),
-            fetch.target.eq(Mux(self.start, 0, control.destination)),
+            fetch.program.eq(Mux(self.start, self.program, Mux(inside, ring.program, program))),
+            fetch.mask.eq(Mux(inside, ring.mask, ~0)),
+            fetch.go.eq(self.start | jump | enter | leave),
             self.lines.valid.eq(fetch.lines.valid),
             self.lines.payload.eq(fetch.lines.payload),
             fetch.lines.ready.eq(self.lines.ready),
@@ -128,7 +132,13 @@ class Sequencer(Block):
         asked = Signal()
         left, right = registers[0], Mux(control.immediate, control.value, registers[1])
         taken = self._compare(m, control.compare, left, right) & (control.opcode == OPCODE["branch"])
-        past = self.counter >= program.count
+        past = (self.counter >= program.count) & ~inside
+        is_ring = control.opcode == OPCODE["ring"]
+        begin = Signal(COUNTER_BITS)
+        m.d.comb += [
+            begin.eq(left & ((1 << control.size) - 1)),
+            fetch.target.eq(Mux(self.start, 0, Mux(enter, begin, Mux(leave, self.counter + 1, control.destination)))),
+        ]
 
         def fail(code: Any) -> None:
             m.d.sync += [self.fault.reason.eq(code), self.fault.counter.eq(self.counter), self.running.eq(0)]
@@ -136,7 +146,8 @@ class Sequencer(Block):
         def finish() -> None:
             """The instruction is over."""
             m.d.comb += finished.eq(1)
-            m.d.sync += [self.counter.eq(self.counter + 1), self.issued.eq(self.issued + 1)]
+            m.d.sync += [self.counter.eq(self.counter + ~inside), self.issued.eq(self.issued + 1)]
+            m.d.sync += ring.left.eq(ring.left - 1)
 
         m.d.comb += [self.awaited.eq(control.wait_semaphore), self.target.eq(control.wait_value)]
         with m.If(heard):
@@ -146,7 +157,7 @@ class Sequencer(Block):
                 with m.If(past):
                     fail(REASON["bad_program"])
                 with m.Elif(fetch.words.valid):
-                    with m.If(~(is_control | is_dma | is_own)):
+                    with m.If(~Mux(inside, is_dma, is_control | is_dma | is_own)):
                         fail(REASON["bad_opcode"])
                     with m.Elif(self._bad_semaphore(control, transfer, is_dma)):
                         fail(REASON["bad_semaphore"])
@@ -174,12 +185,32 @@ class Sequencer(Block):
                 check.begin()
                 with m.If(self.stop):
                     m.next = "IDLE"
+                with m.Elif(is_ring):
+                    m.next = "RING"
                 with m.Elif(is_control):
                     m.next = "UPDATE"
                     with m.If(control.opcode == OPCODE["alu"]):
                         self._write_register(m, control, left, right)
                 with m.Else():
                     m.next = "CHECK"
+            with m.State("RING"):
+                end = control.address + (LINES * LINE_BYTES << control.size)
+                with m.If(control.count == 0):
+                    fail(REASON["bad_pattern"])
+                with m.Elif((control.address[: LINE_BYTES.bit_length() - 1] != 0) | (end > core.hbm_bytes)):
+                    fail(REASON["bad_address"])
+                with m.Else():
+                    m.d.comb += enter.eq(1)
+                    self._set_register(m, control.left, left + control.count)
+                    m.d.sync += [
+                        inside.eq(1),
+                        ring.program.line.eq(control.address >> (LINE_BYTES.bit_length() - 1)),
+                        ring.program.count.eq(begin + control.count),
+                        ring.mask.eq((1 << control.size) - 1),
+                        ring.left.eq(control.count),
+                    ]
+                    drive_update(m, ring.update, control, m.d.sync)
+                m.next = "IDLE"
             with m.State("CHECK"):
                 check.step(operands, [self.transfer.indexed[side] & is_dma for side in range(2)] + [C(0)])
                 with m.If(check.dimension == DIMENSIONS - 1):
@@ -211,11 +242,19 @@ class Sequencer(Block):
                 with m.If(self.update.ready | ~self.update.valid):
                     finish()
                     m.next = "IDLE"
+                    with m.If(inside & (ring.left == 1)):
+                        m.next = "LEAVE"
                     with m.If(control.opcode == OPCODE["halt"]):
                         m.d.sync += self.running.eq(0)
                     with m.If(taken):
                         m.d.comb += jump.eq(1)
                         m.d.sync += self.counter.eq(control.destination)
+            with m.State("LEAVE"):
+                m.d.comb += [self.update.valid.eq(ring.update.kind != NONE), self.update.payload.eq(ring.update)]
+                with m.If(self.update.ready | ~self.update.valid):
+                    m.d.comb += leave.eq(1)
+                    m.d.sync += [inside.eq(0), self.counter.eq(self.counter + 1), self.issued.eq(self.issued + 1)]
+                    m.next = "IDLE"
         m.d.comb += self.parked.eq(machine.ongoing("IDLE") & (self.stop | ~self.running))
         self._transfer(m, check, firsts)
         with m.If(self.start):
@@ -226,6 +265,7 @@ class Sequencer(Block):
                 self.running.eq(self.program.count != 0),
                 self.fault.reason.eq(0),
                 self.written.eq(0),
+                inside.eq(0),
             ]
         return m
 
@@ -277,10 +317,14 @@ class Sequencer(Block):
             for name, value in results.items():
                 with m.Case(ALU.index(name)):
                     m.d.comb += result.eq(value)
-        place_ = control.target[: bits(self.config.core.registers)]
+        self._set_register(m, control.target, result)
+
+    def _set_register(self, m: Module, number: Any, value: Any) -> None:
+        """In the current context, write a register."""
+        place_ = number[: bits(self.config.core.registers)]
         m.d.comb += [
             self.register_port.addr.eq(place_),
-            self.register_port.data.eq(result),
+            self.register_port.data.eq(value),
             self.register_port.en.eq(1),
         ]
         m.d.sync += self.written.bit_select(place_, 1).eq(1)
@@ -409,7 +453,6 @@ class Sequencer(Block):
                 add(name, wrong)
             add("bad_memory", own.source.memory)
             return found
-        add("bad_memory", operands[len(names) - 1].used & getattr(own, names[-1]).memory)
         if engine == "vector":
             add("bad_memory", operands[0].used & operands[1].used & own.left.memory & own.right.memory)
             constants = [(own.c0, own.c0_per_lane), (own.c1, own.c1_per_lane)]

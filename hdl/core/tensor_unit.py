@@ -15,6 +15,7 @@ from hdl.core.layouts import (
     answer,
     issue_layout,
     psum_request,
+    psum_store,
     row_layout,
     sbuf_request,
 )
@@ -32,17 +33,21 @@ DEPTH = 32
 """Instructions under way."""
 AHEAD = 4
 """Instructions whose operands are fetched before the engine can take them: so it never waits for the first column."""
+KINDS = 16
+"""Loads whose columns are on their way."""
 RECORD = data.StructLayout({"counter": COUNTER_BITS, "update": UPDATE, "at": 1})
 
 
 class TensorUnit(Block):
-    """Instructions go to the engine in order, their patterns to two readers: one for loads, one for matmuls.
+    """Instructions go to the engine in order, their patterns to readers: ``load_columns`` for loads, one for matmuls.
 
-    A stationary comes a column a cycle, gathered into groups; a moving column a cycle. Instructions complete in
-    order. ``updates_0`` carries those at completion, ``updates_1`` and ``updates_2`` those of loads and matmuls at
-    their last read. Rows beyond a pattern's partitions are neutral: +0 in a stationary, what multiplies to -0 in
-    moving columns. ``psum`` reads results; ``fault`` is valid for a cycle for each refused instruction. ``busy``
-    while any is under way.
+    A stationary comes a group of ``load_columns`` columns a cycle where the rows of its pattern are whole groups, each
+    reader with a column of its own; otherwise a column a cycle, gathered into groups; a moving column a cycle. Port
+    ``sbuf_n`` is that of a group's column n, the last one that of moving columns. Instructions complete in order.
+    ``updates_0`` carries those at completion, ``updates_1`` and ``updates_2`` those of loads and matmuls at their last
+    read. Rows beyond a pattern's partitions are neutral: +0 in a stationary, what multiplies to -0 in moving columns.
+    ``psum`` reads results, ``psum_write`` is for those of other engines; ``fault`` is valid for a cycle for each
+    refused instruction. ``busy`` while any is under way.
     """
 
     config: CoreConfig
@@ -52,10 +57,11 @@ class TensorUnit(Block):
             "issue": In(stream.Signature(issue_layout("tensor"))),
             "psum": In(stream.Signature(psum_request(config))),
             "psum_answer": Out(answer(row_layout(config))),
+            "psum_write": In(stream.Signature(psum_store(config))),
             "fault": Out(FAULT),
             "busy": Out(1),
         }
-        for index in range(2):
+        for index in range(config.tensor.load_columns + 1):
             ports[f"sbuf_{index}"] = Out(stream.Signature(sbuf_request(config)))
             ports[f"sbuf_answer_{index}"] = In(answer(row_layout(config)))
         for index in range(3):
@@ -68,7 +74,8 @@ class TensorUnit(Block):
         config = self.config
         engine = TensorEngine(config.tensor)
         m.submodules.engine = place(engine, platform)
-        readers = [Reader(config), Reader(config)]
+        readers = [Reader(config) for _ in range(config.tensor.load_columns + 1)]
+        loads = readers[:-1]
         queues = [Fifo(FifoConfig(width=RECORD.size, depth=DEPTH)) for _ in range(3)]
         for index, queue in enumerate(queues):
             m.submodules[f"queue_{index}"] = place(queue, platform)
@@ -86,9 +93,14 @@ class TensorUnit(Block):
         word = self.issue.payload.word
         matmul = Signal()
         m.d.comb += matmul.eq(word.opcode != TENSOR_BASE)
+        together = Signal()
+        m.d.comb += together.eq(self._together(word))
+        kinds = Fifo(FifoConfig(width=1, depth=KINDS))
+        m.submodules.kinds = place(kinds, platform)
         mine = [~matmul, matmul]
-        room = queues[0].i.ready & Mux(matmul, queues[2].i.ready, queues[1].i.ready)
-        free = Mux(matmul, readers[1].jobs.ready, readers[0].jobs.ready)
+        room = queues[0].i.ready & Mux(matmul, queues[2].i.ready, queues[1].i.ready & kinds.i.ready)
+        others = Cat(reader.jobs.ready for reader in loads).all() | (~together & loads[0].jobs.ready)
+        free = Mux(matmul, readers[-1].jobs.ready, others)
         request = Signal(engine.requests.payload.shape())
         depth = (config.tensor.bank_depth - 1).bit_length()
         moved = Signal()
@@ -116,32 +128,62 @@ class TensorUnit(Block):
             record.at.eq(word.update_at),
             queues[0].i.valid.eq(moved),
             queues[0].i.payload.eq(record),
+            kinds.i.valid.eq(moved & ~matmul),
+            kinds.i.payload.eq(together),
+            readers[-1].jobs.valid.eq(moved & matmul),
         ]
-        for index, reader in enumerate(readers):
-            drive_job(m, config, reader.jobs.payload, word.source, size, word.columns, fill if index else 0)
+        drive_job(m, config, readers[-1].jobs.payload, word.source, size, word.columns, fill)
+        shift = config.tensor.load_columns.bit_length() - 1
+        for index, reader in enumerate(loads):
+            job, step = reader.jobs.payload, word.source.step0
+            drive_job(m, config, job, word.source, size, word.columns)
+            m.d.comb += reader.jobs.valid.eq(moved & ~matmul & (together | (index == 0)))
+            with m.If(together):
+                m.d.comb += [
+                    job.offset.eq(word.source.offset + ((step * index) << size)),
+                    job.steps[0].eq(step << shift),
+                    job.nums[0].eq(word.source.num0 >> shift),
+                    job.count.eq(word.columns >> shift),
+                ]
+        for index in range(2):
             m.d.comb += [
-                reader.jobs.valid.eq(moved & mine[index]),
                 queues[1 + index].i.valid.eq(moved & mine[index]),
                 queues[1 + index].i.payload.eq(record),
             ]
-        self._operands(m, engine, readers)
-        self._ends(m, engine, readers, queues)
+        self._operands(m, engine, readers, kinds)
+        self._ends(m, engine, [readers[0], readers[-1]], queues)
         self._psum(m, engine, depth)
         return m
 
-    def _operands(self, m: Module, engine: Any, readers: list[Reader]) -> None:
+    def _together(self, word: Any) -> Any:
+        """Whether groups of columns are read at once: rows are whole groups, and the steps of each reader fit."""
+        shift = self.config.tensor.load_columns.bit_length() - 1
+        step = word.source.step0
+        return ~Cat(word.columns[:shift], word.source.num0[:shift]).any() & (
+            step[-1 - shift :].all() | ~step[-1 - shift :].any()
+        )
+
+    def _operands(self, m: Module, engine: Any, readers: list[Reader], kinds: Fifo) -> None:
         """Groups of stationary columns; what a group does not get is zero. Moving columns as they come."""
         config = self.config.tensor
-        stationary, moving = readers[0].rows, readers[1].rows
+        stationary, moving = readers[0].rows, readers[-1].rows
         load = config.load_columns
+        whole, group = Signal(), Signal()
+        m.d.comb += [
+            whole.eq(kinds.o.payload),
+            group.eq(Cat(reader.rows.valid for reader in readers[:-1]).all()),
+            kinds.o.ready.eq(stationary.valid & stationary.ready & stationary.payload.last),
+        ]
+        for reader in readers[1:-1]:
+            m.d.comb += reader.rows.ready.eq(whole & group & engine.stationary.ready)
         count = Signal(range(load))
         columns = [Signal(config.rows * config.operand_bits, name=f"column_{index}") for index in range(load - 1)]
         ends = stationary.payload.last | (count == load - 1)
         now = Signal(config.rows * config.operand_bits)
         m.d.comb += [
             now.eq(Cat(element[: config.operand_bits] for element in stationary.payload.row)),
-            engine.stationary.valid.eq(stationary.valid & ends),
-            stationary.ready.eq(~ends | engine.stationary.ready),
+            engine.stationary.valid.eq(Mux(whole, group, stationary.valid & ends)),
+            stationary.ready.eq(Mux(whole, group & engine.stationary.ready, ~ends | engine.stationary.ready)),
             engine.moving.valid.eq(moving.valid),
             moving.ready.eq(engine.moving.ready),
         ]
@@ -149,12 +191,13 @@ class TensorUnit(Block):
             m.d.comb += engine.moving.payload.elements[row].eq(moving.payload.row[row])
         for index in range(load):
             kept = columns[index] if index < load - 1 else 0
+            own = Cat(element[: config.operand_bits] for element in readers[index].rows.payload.row)
             m.d.comb += (
                 engine.stationary.payload[index]
                 .elements.as_value()
-                .eq(Mux(count == index, now, Mux(count > index, kept, 0)))
+                .eq(Mux(whole, own, Mux(count == index, now, Mux(count > index, kept, 0))))
             )
-        with m.If(stationary.valid & stationary.ready):
+        with m.If(stationary.valid & stationary.ready & ~whole):
             m.d.sync += count.eq(Mux(ends, 0, count + 1))
             for index, column in enumerate(columns):
                 with m.If(count == index):
@@ -191,8 +234,8 @@ class TensorUnit(Block):
             m.d.sync += ended.eq(ended + last - (queue.o.valid & queue.o.ready))
 
     def _psum(self, m: Module, engine: Any, depth: int) -> None:
-        """Reads of results."""
-        location = self.psum.payload.location
+        """Reads of results; writes of others."""
+        location, place_ = self.psum.payload.location, self.psum_write.payload.location
         m.d.comb += [
             engine.reads.valid.eq(self.psum.valid),
             engine.reads.payload.offset.eq(location[:depth]),
@@ -201,4 +244,10 @@ class TensorUnit(Block):
             engine.results.ready.eq(1),
             self.psum_answer.valid.eq(engine.results.valid),
             self.psum_answer.data.as_value().eq(engine.results.payload["values"].as_value()),
+            engine.writes.valid.eq(self.psum_write.valid),
+            engine.writes.payload.address.offset.eq(place_[:depth]),
+            engine.writes.payload.address.bank.eq(place_[depth:]),
+            engine.writes.payload.data.eq(self.psum_write.payload.data.as_value()),
+            engine.writes.payload.mask.eq(self.psum_write.payload.mask),
+            self.psum_write.ready.eq(engine.writes.ready),
         ]

@@ -49,9 +49,10 @@ def quarter_of(config: CoreConfig, start: Any) -> Any:
     return Mux(start == 0, C(0, 2), Mux(start == quarter, C(1, 2), Mux(start == 2 * quarter, C(2, 2), C(3, 2))))
 
 
-def drive_update(m: Module, payload: Any, word: Any) -> None:
-    """The change of a semaphore that an instruction's header names."""
-    m.d.comb += [
+def drive_update(m: Module, payload: Any, word: Any, domain: Any = None) -> None:
+    """The change of a semaphore that an instruction's header names; kept from the next cycle on in a domain."""
+    domain = m.d.comb if domain is None else domain
+    domain += [
         payload.kind.eq(word.update),
         payload.semaphore.eq(word.update_semaphore),
         payload.value.eq(word.update_value),

@@ -16,6 +16,7 @@ from hdl.tensor.layouts import (
     read_layout,
     request_layout,
     result_layout,
+    write_layout,
 )
 from hdl.tensor.psum import Psum
 from hdl.tensor.sequencer import Sequencer
@@ -33,6 +34,7 @@ class TensorEngine(Block):
     ``moving``                operands of the matmuls, one column of ``rows`` elements a cycle
     ``status``                one for each instruction, in order; a matmul's result can be read once it is given
     ``reads``, ``results``    reads of PSUM: one location, all columns of the array, and whether it was written
+    ``writes``                of others into PSUM: some bytes of one location, which then counts as written
     ``counters``              cycles with a moving column, without one, and held
     ========================  =================================================================================
 
@@ -58,6 +60,7 @@ class TensorEngine(Block):
             "status": Out(stream.Signature(STATUS)),
             "reads": In(stream.Signature(read_layout(config))),
             "results": Out(stream.Signature(result_layout(config))),
+            "writes": In(stream.Signature(write_layout(config))),
             "counters": Out(COUNTERS),
         }
         if config.bf16_results:
@@ -98,11 +101,17 @@ class TensorEngine(Block):
                 part.start.eq(sequencer.start),
                 part.columns.eq(sequencer.columns),
                 part.mark.eq(sequencer.mark & ~mask),
+                part.filled.eq(self.writes.payload.address),
             ]
             if self.config.tiles > 1:
                 m.d.comb += part.split.eq(self.requests.payload.split)
         if self.config.bf16_results:
             m.d.comb += [psum.reseed.eq(self.reseed), psum.seed.eq(self.seed)]
+        connect(m, flipped(self.writes), psum.writes)
+        touched = self.writes.payload.mask
+        for tile, part in enumerate(written):
+            own = touched.word_select(tile, len(touched) // len(written)).any()
+            m.d.comb += part.fill.eq(self.writes.valid & self.writes.ready & own)
         self._read(m, psum, written)
         return m
 

@@ -5,6 +5,7 @@ from typing import Any
 from amaranth.lib import data
 
 from hdl.numerics import Fp32
+from spec.formats import FP32
 from spec.tensor import MOST_TILES, OPERAND_CODE_BITS, SCALE, TAG_BITS, Operation, Status, TensorConfig
 
 
@@ -81,6 +82,12 @@ def address_layout(config: TensorConfig) -> data.StructLayout:
 def read_layout(config: TensorConfig) -> data.StructLayout:
     """A request to read one location of PSUM; every field can say illegal values."""
     return data.StructLayout({"offset": config.bank_depth.bit_length(), "bank": config.psum_banks.bit_length()})
+
+
+def write_layout(config: TensorConfig) -> data.StructLayout:
+    """A write of those bytes of one location of PSUM that ``mask`` names."""
+    width = config.columns * FP32.width
+    return data.StructLayout({"address": address_layout(config), "data": width, "mask": width // 8})
 
 
 def result_layout(config: TensorConfig) -> data.StructLayout:

@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out, Signature
 from hdl.block import Block, place
 from hdl.numerics import Add
 from hdl.tensor.later import later
-from hdl.tensor.layouts import address_layout, column_token
+from hdl.tensor.layouts import address_layout, column_token, write_layout
 from hdl.tensor.narrow import Narrow
 from spec.formats import FP32
 from spec.numerics import AddConfig
@@ -34,8 +34,9 @@ class Psum(Block):
     :class:`hdl.tensor.narrow.Narrow`.
 
     ``reads`` takes one address a cycle; its values are offered at ``data`` in order, the first time one cycle later. A
-    bank that is being accumulated onto is not read: ``reads`` waits, accumulation never does. Contents survive reset,
-    what is in flight does not.
+    bank that is being accumulated onto is not read: ``reads`` waits, accumulation never does. ``writes`` takes some
+    bytes of a location a cycle; they can be read in the next. It waits while a result is written into that bank.
+    Contents survive reset, what is in flight does not.
     """
 
     config: TensorConfig
@@ -47,6 +48,7 @@ class Psum(Block):
             "done": Out(1),
             "reads": In(stream.Signature(address_layout(config))),
             "data": Out(stream.Signature(config.columns * FP32.width)),
+            "writes": In(stream.Signature(write_layout(config))),
         }
         if config.bf16_results:
             ports |= {"reseed": In(1), "seed": In(FP32.width)}
@@ -61,7 +63,7 @@ class Psum(Block):
         for index in range(config.psum_banks):
             memory: Memory = Memory(shape=width, depth=config.bank_depth, init=[])
             m.submodules[f"bank_{index}"] = memory
-            banks.append((memory.write_port(granularity=width // config.tiles), memory.read_port()))
+            banks.append((memory.write_port(granularity=8), memory.read_port()))
             read_data.append(banks[-1][1].data)
 
         # One cycle later: the old values and the sums meet; when they are added and rounded, the results are written.
@@ -86,14 +88,21 @@ class Psum(Block):
         for way in range(config.tiles):
             before = old[(stages[1].address.bank + way)[: len(stages[1].address.bank)]]
             results.append(self._add(m, platform, way, stages, before))
-        written = stages[-1]
+        written, outside = stages[-1], self.writes.payload
+        filled = Signal(config.psum_banks)
+        m.d.comb += self.writes.ready.eq(~filled.bit_select(outside.address.bank, 1))
         for index, (write, _) in enumerate(banks):
             way = (index - written.address.bank)[: config.splits - 1]
             mask = written.masked if config.tiles > 1 else Const(0, 1)
+            bytes_ = Cat(tile.replicate(len(write.en) // config.tiles) for tile in ~mask)
+            mine = self.writes.valid & (outside.address.bank == index)
             m.d.comb += [
-                write.addr.eq(written.address.offset),
-                write.data.eq(Array(results)[way] if config.tiles > 1 else results[0]),
-                write.en.eq(~mask & self._goes(written, index).replicate(config.tiles)),
+                filled[index].eq(self._goes(written, index)),
+                write.addr.eq(Mux(filled[index], written.address.offset, outside.address.offset)),
+                write.data.eq(
+                    Mux(filled[index], Array(results)[way] if config.tiles > 1 else results[0], outside.data)
+                ),
+                write.en.eq(Mux(filled[index], bytes_, Mux(mine, outside.mask, 0))),
             ]
         m.d.comb += self.done.eq(written.valid & written.last)
         self._serve(m, busy, reading, read_data)

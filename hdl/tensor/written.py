@@ -18,7 +18,7 @@ class WrittenMap(Block):
 
     ``all_written`` tells, in the same cycle, whether every location of the range ``start``, ``columns`` is marked;
     ``mark`` marks the range. With ``split`` there are two or four such ranges, each a bank behind the one before.
-    ``one_written`` tells it of ``location`` alone, 0 where there is no such location.
+    ``one_written`` tells it of ``location`` alone, 0 where there is no such location; ``fill`` marks ``filled`` alone.
     """
 
     config: TensorConfig
@@ -31,6 +31,8 @@ class WrittenMap(Block):
             "all_written": Out(1),
             "location": In(read_layout(config)),
             "one_written": Out(1),
+            "filled": In(address_layout(config)),
+            "fill": In(1),
         }
         if config.tiles > 1:
             ports["split"] = In(range(config.splits))
@@ -52,6 +54,8 @@ class WrittenMap(Block):
             from_start.eq(ones << start[:low]),
             before_end.eq(~(ones << end[:low])),
         ]
+        filled = Signal(range(config.psum_depth))
+        m.d.comb += filled.eq(Cat(self.filled.offset[:offset_bits], self.filled.bank))
         words, missing = [], []
         ranges: list[Signal] = []
         for index in range(config.psum_depth // size):
@@ -60,8 +64,8 @@ class WrittenMap(Block):
             ended = Mux(end[low:] == index, before_end, (end[low:] > index).replicate(size))
             ranges.append(Signal(size, name=f"range_{index}"))
             m.d.comb += [ranges[index].eq(begun & ended), mask.eq(self._joined(ranges, config.bank_depth // size))]
-            with m.If(self.mark):
-                m.d.sync += word.eq(word | mask)
+            one = self.fill & (filled[low:] == index)
+            m.d.sync += word.eq(word | Mux(self.mark, mask, 0) | Mux(one, 1 << filled[:low], 0))
             missing.append((mask & ~word).any())
             words.append(word)
         m.d.comb += self.all_written.eq(~Cat(missing).any())

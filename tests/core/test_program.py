@@ -60,6 +60,80 @@ def test_dma_transposes_casts_accumulates_gathers_and_scatters() -> None:
     assert np.array_equal(result["spread"][[2, 0, 3, 1]], value)
 
 
+def ring_of_four() -> tuple[Core, dict[str, Start], list[int]]:
+    """Three descriptors of a ring of four, from the last one on, twice; each moves a line, and where they put it."""
+    core = Core(LITTLE)
+    core.memories.hbm[: 4 * LINE_BYTES] = RNG.integers(0, 256, 4 * LINE_BYTES)
+    step = "num0=16 num1=1 num2=1 num3=1 source_step0=4 target_step0=4 done=increment done_semaphore=7"
+    lines = [
+        "alu operation=move target=5 immediate=1 value=3",
+        "ring left=5 address=16384 size=2 count=3 update=increment update_semaphore=8",
+        "nop wait=1 wait_semaphore=7 wait_value=3",
+        "ring left=5 address=16384 size=2 count=1 wait=1 wait_semaphore=8 wait_value=1",
+        "halt",
+    ]
+    descriptors = [f"dma {step} source_address={64 * n} target_address={8192 + 64 * n}" for n in range(4)]
+    for place, texts in ((20480, lines), (16384, descriptors)):
+        data = b"".join(assemble(line).to_bytes(INSTRUCTION_BYTES, "little") for line in texts)
+        core.memories.hbm[place : place + len(data)] = np.frombuffer(data, np.uint8)
+    return core, {"sync": Start(20480 // LINE_BYTES, len(lines))}, [0, 1, 2, 3]
+
+
+def test_a_ring_of_descriptors_goes_round() -> None:
+    core, starts, places = ring_of_four()
+    before = core.memories.hbm.copy()
+    report = core.run(starts)
+    assert report.fault is None
+    assert report.issued["sync"] == 5 + 3 + 1
+    for place in places:
+        assert np.array_equal(core.memories.hbm[8192 + 64 * place :][:LINE_BYTES], before[64 * place :][:LINE_BYTES])
+
+
+def test_transfers_of_a_program_come_from_a_ring() -> None:
+    with Program(LITTLE) as p:
+        a, b, c = p.input("a", (4, 8), "fp32"), p.output("b", (4, 8), "fp32"), p.output("c", (8, 4), "fp32")
+        x = p.sbuf((4, 8), "fp32")
+        with p.ring(queue=2):
+            p.dma(x, a)
+            p.dma(c, a.T)
+        p.scalar.activation(x, x, "square")
+        with p.ring(queue=1):
+            p.dma(b, x)
+    value = RNG.normal(size=(4, 8)).astype(np.float32)
+    found = p.run(a=value)
+    assert np.array_equal(found["b"], value * value)
+    assert np.array_equal(found["c"], value.T)
+    assert "ring" in p.disassemble()
+
+
+def biased() -> Program:
+    """A product onto a bias that the vector engine, the scalar engine and DMA have put into PSUM, a bank each."""
+    with Program(LITTLE) as p:
+        w, x, bias = (p.input(name, shape, "fp32") for name, shape in (("w", (4, 4)), ("x", (4, 8)), ("bias", (4, 8))))
+        y = p.output("y", (3, 4, 8), "fp32")
+        left, right, start = p.sbuf((4, 4), "fp32"), p.sbuf((4, 8), "fp32"), p.sbuf((4, 8), "fp32")
+        for tile, tensor in ((left, w), (right, x), (start, bias)):
+            p.dma(tile, tensor)
+        for number in range(3):
+            result = p.psum(8, number % LITTLE.tensor.psum_banks)
+            if number == 0:
+                p.vector.tensor_copy(result, start)
+            elif number == 1:
+                p.scalar.tensor_copy(result, start)
+            else:
+                p.dma(result, bias)
+            p.tensor.matmul(result, left, right, accumulate=True)
+            p.vector.tensor_scalar(result, result, "multiply", 2.0)
+            p.dma(y[number], result)
+    return p
+
+
+def test_every_engine_writes_psum_and_products_add_to_it() -> None:
+    w, x, bias = (RNG.integers(-4, 5, shape).astype(np.float32) for shape in ((4, 4), (4, 8), (4, 8)))
+    result = biased().run(w=w, x=x, bias=bias)
+    assert np.array_equal(result["y"], np.broadcast_to(2 * (w.T @ x + bias), (3, 4, 8)))
+
+
 def test_accumulation_onto_one_element_adds_every_term() -> None:
     with Program(LITTLE) as p:
         a, total = p.input("a", (8,), "fp32"), p.output("total", (1,), "fp32")
@@ -73,7 +147,8 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("vector.tensor_copy", {"output.step0": -5}, "bad_address"),
     ("vector.tensor_copy", {"output.partitions": 0}, "bad_partitions"),
     ("vector.tensor_copy", {"output.start": 1, "output.partitions": 2}, "bad_partitions"),
-    ("vector.tensor_copy", {"output.memory": "psum"}, "bad_memory"),
+    ("vector.tensor_copy", {"output.memory": "psum", "output.offset": 1 << 12}, "bad_address"),
+    ("matmul", {"format": "bf16", "columns": 4, "source.memory": "psum"}, "bad_memory"),
     ("vector.tensor_copy", {"length": 0}, "vector_bad_length"),
     ("scalar.activation", {"function": 31}, "scalar_bad_function"),
     ("matmul", {"format": "bf16", "columns": 4}, "tensor_stationary"),
@@ -81,11 +156,15 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("load_stationary", {"format": "bf16", "columns": 5}, "tensor_columns"),
     ("load_stationary", {"format": "fp8_e4m3", "columns": 4}, "tensor_format"),
     ("dma", {"queue": 15}, "bad_queue"),
-    ("dma", {"target_space": "psum"}, "bad_memory"),
+    ("dma", {"target_space": "psum", "target_address": 1 << 12}, "bad_address"),
     ("dma", {"num3": 0}, "bad_pattern"),
     ("dma", {"source_address": 1 << 30}, "bad_address"),
     ("dma", {"target_step0": 2}, "bad_address"),
     ("dma", {"indexed": "gather", "list_address": 2}, "bad_address"),
+    ("ring", {"address": 4096}, "bad_pattern"),
+    ("ring", {"address": 4, "count": 1}, "bad_address"),
+    ("ring", {"address": 1 << 17, "size": 20, "count": 1}, "bad_address"),
+    ("ring", {"address": 4096, "count": 1}, "bad_opcode"),
     ("nop", {"wait": 1, "wait_value": 1}, "deadlock"),
 ]
 
@@ -94,7 +173,7 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
 def test_a_fault_names_engine_instruction_and_reason(name: str, change: dict[str, Any], reason: str) -> None:
     core = Core(LITTLE.replace(dma_queues=8))
     legal: dict[str, Any] = {}
-    engine = name.split(".")[0] if "." in name else {"dma": "sync", "nop": "sync"}.get(name, "tensor")
+    engine = name.split(".")[0] if "." in name else {"dma": "sync", "nop": "sync", "ring": "sync"}.get(name, "tensor")
     patterns = {"vector": ("left", "output"), "scalar": ("input", "output"), "tensor": ("source",), "sync": ()}[engine]
     for side in patterns:
         legal |= {f"{side}.partitions": 4, f"{side}.step0": 1}

@@ -138,7 +138,7 @@ def spoiled(case: Case, rng: np.random.Generator) -> Case:
         "vector": [
             {"output.num1": 0},
             {"output.offset": (1 << 24) - 4},
-            {"output.memory": "psum"},
+            {"output.memory": "psum", "output.offset": 1 << 12},
             {"output.partitions": 0},
             {"output.start": 3, "output.partitions": 4},
             {"length": 0},
@@ -150,7 +150,7 @@ def spoiled(case: Case, rng: np.random.Generator) -> Case:
         "sync": [
             {"queue": 15},
             {"source_address": 1 << 39},
-            {"target_space": "psum"},
+            {"target_space": "psum", "target_address": 1 << 20},
             {"num2": 0},
             {"target_step0": 3, "target_format": "fp32"},
             {"source_format": "int8"},
@@ -161,7 +161,11 @@ def spoiled(case: Case, rng: np.random.Generator) -> Case:
     if entry.name == "load_stationary" and "location" in change:
         change = {"columns": case.config.tensor.columns + 1}
     entries = list(case.entries)
-    entries[index] = dataclasses.replace(entry, fields=entry.fields | change)
+    fields = entry.fields | change
+    if entry.name == "ring":
+        first, *rest = entry.fields["descriptors"]
+        fields = entry.fields | {"descriptors": [*rest, first | change]}
+    entries[index] = dataclasses.replace(entry, fields=fields)
     return Case(case.config, entries, case.data)
 
 

@@ -86,6 +86,8 @@ class RtlTarget(LineHost):
             "sbuf_bank": config,
             "reader": config,
             "transfer_engine": config,
+            "transfer_lane": config,
+            "spread": config,
         }
         return [f"{name}_{owner.digest()}" for name, owner in digests.items()]
 

@@ -8,12 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from golden.core.core import Start
-from golden.core.order import Box, Entry, ordered
+from golden.core.order import Box, Entry, encoded, ordered
 from golden.core.pattern import element_bytes, operand_bytes
 from golden.scalar import activation
 from golden.vector import instructions as vector
 from spec.core import ENGINES, LINE_BYTES, WORD_BYTES, CoreConfig
-from spec.isa import CONSTANT_OFFSET_BITS, DIMENSIONS, INSTRUCTION_BYTES, encode, fields_of
+from spec.isa import CONSTANT_OFFSET_BITS, DIMENSIONS, INSTRUCTION_BYTES, fields_of
 from spec.tensor import OPERAND_CODES, Kind, operand_kind
 from verif.scalar import programs as scalar_programs
 from verif.vector import programs as vector_programs
@@ -36,17 +36,19 @@ class Case:
 
     def code(self) -> tuple[dict[str, Start], dict[str, Bytes]]:
         """Where each engine starts, and its instructions."""
-        words: dict[str, list[int]] = {engine: [] for engine in ENGINES}
+        found: dict[str, list[Entry]] = {engine: [] for engine in ENGINES}
+        raws: dict[tuple[str, int], int] = {}
         for entry in ordered(self.entries, self.config):
-            word = encode(entry.name, {k: v for k, v in entry.fields.items() if k != "raw"})
-            word |= int(entry.fields.get("raw", 0))
-            words[entry.engine].append(word)
+            fields = dict(entry.fields)
+            raws[entry.engine, len(found[entry.engine])] = fields.pop("raw", 0)
+            found[entry.engine].append(dataclasses.replace(entry, fields=fields))
         line, starts, code = DATA_LINES, {}, {}
-        for engine in ENGINES:
-            words[engine].append(encode("halt", {}))
-            data = b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for word in words[engine])
+        for engine, entries in found.items():
+            words = encoded(entries, line * LINE_BYTES)
+            words = [word | raws.get((engine, number), 0) for number, word in enumerate(words)]
+            data = b"".join(word.to_bytes(INSTRUCTION_BYTES, "little") for word in words)
             code[engine] = np.frombuffer(data, np.uint8)
-            starts[engine] = Start(line, len(words[engine]))
+            starts[engine] = Start(line, len(words))
             line += len(data) // LINE_BYTES
         return starts, code
 
@@ -57,15 +59,16 @@ class Generator:
     def __init__(self, config: CoreConfig, rng: np.random.Generator) -> None:
         self.config, self.rng = config, rng
         self.loaded: str | None = None
+        self.rings = 0
         self.written = np.zeros(config.tensor.psum_depth, np.bool_)
 
     def case(self, count: int) -> Case:
         """A legal program: SBUF is filled first, then ``count`` random instructions."""
-        self.loaded = None
+        self.loaded, self.rings = None, 0
         data = self.data()
         entries = [self.fill(region) for region in range(REGIONS)]
-        draws: list[Callable[[], Entry]] = [self.vector, self.scalar, self.tensor, self.dma, self.control]
-        chances = np.array([0.28, 0.2, 0.26, 0.2, 0.06])
+        draws: list[Callable[[], Entry]] = [self.vector, self.scalar, self.tensor, self.dma, self.ring, self.control]
+        chances = np.array([0.27, 0.2, 0.25, 0.17, 0.05, 0.06])
         for kind in self.rng.choice(len(draws), count, p=chances):
             entries.append(draws[kind]())
         return Case(self.config, entries, data)
@@ -154,11 +157,17 @@ class Generator:
         return boxes
 
     def operand(self, name: str, format_name: str, number: int, psum: bool) -> tuple[dict[str, Any], Box]:
-        """A source: in a region of SBUF, or now and then in PSUM."""
+        """A source: in a region of SBUF, or now and then in the lower half of PSUM."""
         size = element_bytes(format_name)
         if psum and self.rng.random() < 0.3:
-            return self.pattern(name, "psum", 0, self.config.psum_bytes, size)
+            return self.pattern(name, "psum", 0, self.config.psum_bytes // 2, size)
         return self.pattern(name, "sbuf", *self.region(number), size)
+
+    def result(self, number: int, size: int) -> tuple[dict[str, Any], Box]:
+        """An output: in a region of SBUF, or now and then in the upper half of PSUM."""
+        if self.rng.random() < 0.25:
+            return self.pattern("output", "psum", self.config.psum_bytes // 2, self.config.psum_bytes, size)
+        return self.pattern("output", "sbuf", *self.region(number), size)
 
     def vector(self) -> Entry:
         """A vector instruction."""
@@ -182,7 +191,7 @@ class Generator:
             reads.append(box)
         if entry.opcode != "set_seed":
             size = WORD_BYTES if entry.opcode == "quantize_mx" else element_bytes(entry.output_format)
-            found, box = self.pattern("output", "sbuf", *self.region(numbers[2]), size)
+            found, box = self.result(numbers[2], size)
             fields |= found
             writes.append(box)
         return self.entry("vector", f"vector.{entry.opcode}", fields, reads, writes)
@@ -201,7 +210,7 @@ class Generator:
             found, box = self.operand("input", entry.input_format, numbers[0], psum=True)
             fields |= found
             reads.append(box)
-        found, box = self.pattern("output", "sbuf", *self.region(numbers[1]), element_bytes(entry.output_format))
+        found, box = self.result(numbers[1], element_bytes(entry.output_format))
         return self.entry("scalar", f"scalar.{entry.opcode}", fields | found, reads, [box])
 
     def tensor(self) -> Entry:
@@ -229,7 +238,7 @@ class Generator:
         return self.entry("tensor", "matmul", fields, [box, result], [result])
 
     def dma(self) -> Entry:
-        """A transfer between any two memories, into HBM or SBUF."""
+        """A transfer between any two memories, from the lower into the upper half where they are the same."""
         rng, config = self.rng, self.config
         accumulate = rng.random() < 0.25
         formats = [str(rng.choice(config.vector.formats)) for _ in range(2)]
@@ -241,15 +250,13 @@ class Generator:
         boxes = []
         for side, format_name, number in zip(("source", "target"), formats, numbers, strict=True):
             size = element_bytes(format_name)
-            spaces = ["hbm", "sbuf", "psum"] if side == "source" else ["hbm", "sbuf"]
-            space = str(rng.choice(spaces))
-            if space == "hbm":
-                half = DATA_LINES * LINE_BYTES // 2
-                low, high = (0, half) if side == "source" else (half, 2 * half)
-                pitches = 1
+            space = str(rng.choice(["hbm", "sbuf", "psum"]))
+            pitches = 1 if space == "hbm" else config.partitions
+            if space == "sbuf":
+                low, high = self.region(int(number))
             else:
-                low, high = self.region(int(number)) if space == "sbuf" else (0, config.psum_bytes)
-                pitches = config.partitions
+                half = (DATA_LINES * LINE_BYTES if space == "hbm" else config.psum_bytes) // 2
+                low, high = (0, half) if side == "source" else (half, 2 * half)
             start, steps, span, rows = 0, [0] * DIMENSIONS, size, 1
             for dimension in range(DIMENSIONS):
                 step = size * int(rng.integers(0, 4))
@@ -270,6 +277,16 @@ class Generator:
         fields |= {"queue": queue, "priority": int(rng.integers(0, 4)), "accumulate": int(accumulate)}
         reads = [boxes[0], boxes[1]] if accumulate else [boxes[0]]
         return Entry(f"queue {queue}", "sync", "dma", fields, tuple(reads), (boxes[1],), "")
+
+    def ring(self) -> Entry:
+        """Transfers of one queue, processed from a ring, whose register nothing has written before."""
+        entries = [self.dma() for _ in range(int(self.rng.integers(1, 4)))]
+        queue = entries[0].fields["queue"]
+        descriptors = [entry.fields | {"queue": queue} for entry in entries]
+        reads, writes = (tuple(box for e in entries for box in getattr(e, side)) for side in ("reads", "writes"))
+        self.rings += 1
+        fields = {"left": self.config.registers - self.rings, "descriptors": descriptors}
+        return Entry(f"queue {queue}", "sync", "ring", fields, reads, writes, "")
 
     def control(self) -> Entry:
         """Arithmetic on registers that nothing depends on, or a branch to the next instruction that is not taken."""

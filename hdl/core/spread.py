@@ -1,0 +1,109 @@
+"""Beats of DMA on the banks of SBUF."""
+
+from typing import Any
+
+from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.lib import stream
+from amaranth.lib.wiring import In, Out
+
+from hdl.block import Block
+from hdl.core.layouts import answer, beat_layout, beat_request, row_layout, sbuf_request
+from spec.core import CoreConfig
+
+
+class Spread(Block):
+    """Words of one partition in successive rows lie in as many banks: ``row_n`` is a port to bank n alone.
+
+    ``beats`` takes a request when every bank it needs has taken its part; banks that are busy hold it up, each for
+    itself. The words of a read are there two cycles later, at ``answer``, as those of a row are; bytes between them are
+    undefined. Requests and answers are in order. Nothing is held but the parts of the request that is not yet taken;
+    reset drops them.
+    """
+
+    config: CoreConfig
+
+    def __init__(self, config: CoreConfig) -> None:
+        ports: dict[str, Any] = {
+            "beats": In(stream.Signature(beat_request(config))),
+            "answer": Out(answer(beat_layout(config))),
+        }
+        for bank in range(config.sbuf_banks):
+            ports[f"row_{bank}"] = Out(stream.Signature(sbuf_request(config)))
+            ports[f"row_answer_{bank}"] = In(answer(row_layout(config)))
+        super().__init__(config, ports)
+
+    def elaborate(self, platform: Any) -> Module:
+        """Which bank holds which word; what is still missing."""
+        m = Module()
+        config, request = self.config, self.beats.payload
+        lanes, banks = config.dma_lanes, range(config.sbuf_banks)
+        bank_bits = config.sbuf_banks.bit_length() - 1
+        first = request.row[:bank_bits]
+        taken, done, got, needed = (Signal(config.sbuf_banks, name=name) for name in ("taken", "done", "got", "needed"))
+        complete = Signal()
+        m.d.comb += [
+            complete.eq(self.beats.valid & (got | done | ~needed).all()),
+            self.beats.ready.eq(complete),
+            taken.eq(got | done),
+        ]
+        m.d.sync += done.eq(Mux(complete, 0, taken))
+        words = Array(request.mask.word_select(word, 4) for word in range(lanes))
+        for bank in banks:
+            port = getattr(self, f"row_{bank}")
+            word = Signal(max(1, bank_bits), name=f"word_{bank}")
+            inside = Signal(name=f"inside_{bank}")
+            m.d.comb += [
+                word.eq(bank - first if bank_bits else 0),
+                inside.eq((word < lanes) & words[word[: max(1, (lanes - 1).bit_length())]].any()),
+                needed[bank].eq(Mux(request.across, word == 0, inside)),
+                port.valid.eq(self.beats.valid & needed[bank] & ~done[bank]),
+                got[bank].eq(port.valid & port.ready),
+            ]
+            self._request(m, bank, port.payload, word)
+        self._answer(m, complete & ~request.write, first)
+        return m
+
+    def _request(self, m: Module, bank: int, row: Any, word: Any) -> None:
+        """The part of one bank: a word of one partition, or words across."""
+        config, request = self.config, self.beats.payload
+        lanes = config.dma_lanes
+        m.d.comb += [row.write.eq(request.write), row.row.eq(Mux(request.across, request.row, request.row + word))]
+        chosen = Array(request.data)[word]
+        mask = Array(request.mask.word_select(index, 4) for index in range(lanes))
+        for partition in range(config.partitions):
+            place = Signal(range(config.partitions), name=f"place_{bank}_{partition}")
+            own = Signal(range(max(2, lanes)), name=f"own_{bank}_{partition}")
+            m.d.comb += [
+                place.eq(partition - request.lane),
+                own.eq(Mux(request.across, place, word)),
+                row.data[partition].eq(Mux(request.across, Array(request.data)[own], chosen)),
+                row.mask.word_select(partition, 4).eq(
+                    Mux(Mux(request.across, place < lanes, place == 0), mask[own], 0)
+                ),
+            ]
+
+    def _answer(self, m: Module, reads: Any, first: Any) -> None:
+        """Words that came early are kept until the last one is there."""
+        config = self.config
+        lanes, count = config.dma_lanes, config.sbuf_banks
+        about = Cat(reads, self.beats.payload.across, self.beats.payload.lane, first)
+        before, now = Signal(len(about)), Signal(len(about))
+        m.d.sync += [before.eq(about), now.eq(before)]
+        lane = now[2 : 2 + len(self.beats.payload.lane)]
+        start = now[2 + len(lane) :]
+        kept = Signal(beat_layout(config))
+        rows = [getattr(self, f"row_answer_{bank}") for bank in range(count)]
+        valid = Array(row.valid for row in rows)
+        across = Signal(32 * config.partitions)
+        m.d.comb += across.eq(Array(row.data.as_value() for row in rows)[start])
+        wrapped = Cat(across, across[: 32 * (lanes - 1)])
+        picked = Array(row.data.as_value().word_select(lane, 32) for row in rows)
+        m.d.comb += self.answer.valid.eq(now[0])
+        for word in range(lanes):
+            bank = (start + word)[: len(start)] if count > 1 else 0
+            found = Signal(32, name=f"found_{word}")
+            m.d.comb += [
+                found.eq(Mux(valid[bank], picked[bank], kept[word])),
+                self.answer.data[word].eq(Mux(now[1], wrapped[32 * word :].word_select(lane, 32), found)),
+            ]
+            m.d.sync += kept[word].eq(found)
