@@ -211,7 +211,7 @@ def _operations() -> dict[str, Operation]:
         ("branch", "go to destination if left compares so with right", compared),
         (
             "ring",
-            "process descriptors, dma instructions, of a ring in memory, from the one on whose number left holds; move on",
+            "process descriptors, which are dma instructions, of a ring in memory, from number left on; left moves on",
             ("left", "address", "size", "count"),
         ),
     )
