@@ -128,10 +128,14 @@ def agrees(got: Response, wanted: Response) -> bool:
     return same and status and wanted.data in (None, got.data)
 
 
+def in_order(config: HbmStackConfig, responses: Sequence[Response]) -> Sequence[Response]:
+    """As they came, or sorted where any order is right."""
+    return responses if config.ordered else sorted(responses, key=lambda one: (one.tag, one.address, one.last))
+
+
 def compare(config: HbmStackConfig, got: Sequence[Response], wanted: Sequence[Response], port: int) -> None:
     """All responses of a requester; unordered ones as a set that tag, address and status tell apart."""
-    if not config.ordered:
-        got, wanted = (sorted(side, key=lambda one: (one.tag, one.address, one.last)) for side in (got, wanted))
+    got, wanted = (in_order(config, side) for side in (got, wanted))
     wrong = [at for at, pair in enumerate(zip(got, wanted, strict=False)) if not agrees(*pair)]
     counts.add(len(wanted), len(wrong) + abs(len(got) - len(wanted)))
     assert not wrong, f"requester {port}, response {wrong[0]}: {got[wrong[0]]}, golden {wanted[wrong[0]]}"
@@ -280,6 +284,7 @@ def together(rig: HbmRig, model: Model, memory: Memory, count: int, trial: Trial
 
 def notices(config: HbmStackConfig, got: Sequence[Response], wanted: Sequence[Response]) -> None:
     """Lost, doubled, exchanged and damaged responses are noticed."""
+    got, wanted = (in_order(config, side) for side in (got, wanted))
     at = next(index for index, response in enumerate(wanted) if response.data is not None and index)
     one = got[at]
     flipped = Response(one.tag, one.status, one.address, one.last, bytes([one.data[0] ^ 1]) + one.data[1:])  # type: ignore[index]
