@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import Trace, TrackEvent
 
-from golden.core.core import Core, Start
+from golden.core.core import Core, Ring, Start
+from golden.core.memory import Memories
 from sdk.image import restore, save
 from sdk.program import Program
 from sdk.run import ProgramError, run
@@ -132,6 +133,17 @@ def test_every_engine_writes_psum_and_products_add_to_it() -> None:
     w, x, bias = (RNG.integers(-4, 5, shape).astype(np.float32) for shape in ((4, 4), (4, 8), (4, 8)))
     result = biased().run(w=w, x=x, bias=bias)
     assert np.array_equal(result["y"], np.broadcast_to(2 * (w.T @ x + bias), (3, 4, 8)))
+
+
+def test_planted_faults_of_rings_and_psum_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Memories, "mark", lambda *_: None)
+    with pytest.raises(ProgramError, match="tensor_unwritten"):
+        biased().run()
+    monkeypatch.setattr(Ring, "place", property(lambda ring: ring.address + ring.number * INSTRUCTION_BYTES))
+    core, starts, _ = ring_of_four()
+    fault = core.run(starts).fault
+    assert fault is not None
+    assert fault.reason == "bad_opcode"
 
 
 def test_accumulation_onto_one_element_adds_every_term() -> None:

@@ -200,8 +200,7 @@ def check(trial: Trial) -> None:
     target = RtlTarget(config, trial.model(no_inline=RtlTarget.shared(config)))
     pair = Pair(config, target)
     draw = Generator(config, trial.rng)
-    count = 300 if trial.long else 10
-    for number in range(count):
+    for number in range(2000 if trial.long else 10):
         with trial.test(f"random program {number}"):
             draw.written[:] = pair.golden.units.tensor.written.all(0)
             case = draw.case(30)
@@ -212,7 +211,7 @@ def check(trial: Trial) -> None:
                 raise AssertionError(f"{problem}; shortest program that fails: {names}")
             for entry in case.entries:
                 COVER.hit(kind="legal", engine=entry.engine, fault="none")
-    for number in range(count):
+    for number in range(500 if trial.long else 10):
         with trial.test(f"wrong program {number}"):
             draw.written[:] = pair.golden.units.tensor.written.all(0)
             case = spoiled(draw.case(12), trial.rng)
