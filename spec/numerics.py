@@ -42,6 +42,9 @@ class AddConfig(Parameters):
     """An fp32 addition with one rounding."""
 
     stages: int = parameter(2, unit="cycles", low=1, high=6, doc="latency, one register each")
+    registered: bool = parameter(
+        True, choices=(False, True), doc="the result leaves a register; else that one is missing, and its cycle"
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -50,6 +53,9 @@ class MultiplyAddConfig(Parameters):
 
     multiply_stages: int = parameter(1, unit="cycles", low=1, high=4, doc="latency of the product")
     add_stages: int = parameter(2, unit="cycles", low=1, high=6, doc="latency from accumulator to result")
+    registered: bool = parameter(
+        True, choices=(False, True), doc="the result leaves a register; else that one is missing, and its cycle"
+    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

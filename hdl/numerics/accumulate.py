@@ -32,7 +32,8 @@ SUM_BITS = 1 + PRODUCT_BITS + GUARD_BITS
 
 
 class Accumulate(Block):
-    """``result = fp32(addend + product)``: one rounding to nearest even, ``config.stages`` cycles later.
+    """``result = fp32(addend + product)``: one rounding to nearest even, ``config.stages`` cycles later, or one less
+    where the result is not ``registered``.
 
     The product may lie outside fp32's range in either direction; only the sum is rounded. A product with exponent 0
     need not be normalised: an fp32 number can take its place, see :func:`term`. Subnormals are honoured, overflow gives
@@ -51,7 +52,8 @@ class Accumulate(Block):
     def elaborate(self, platform: Any) -> Module:
         """Compare, align, add, normalise, round."""
         m = Module()
-        pipeline = Pipeline(m, REGISTERS[self.config.stages])
+        registers = REGISTERS[self.config.stages]
+        pipeline = Pipeline(m, registers if self.config.registered else registers[:-1])
         behind = self._compare(m, pipeline)
         behind = self._align(m, pipeline, behind)
         behind = self._add(m, pipeline, behind)

@@ -16,7 +16,8 @@ class MultiplyAdd(Block):
     """``result = fp32(addend + a * b)`` with one rounding.
 
     ``a`` and ``b`` come ``multiply_stages`` cycles before the ``addend`` they belong to; ``result`` follows
-    ``add_stages`` cycles after ``addend``. Only the add lies in the path from accumulator to accumulator.
+    ``add_stages`` cycles after ``addend``, or one less where it is not ``registered``. Only the add lies in the path
+    from accumulator to accumulator.
     """
 
     a: In(Operand)
@@ -29,7 +30,7 @@ class MultiplyAdd(Block):
     def __init__(self, config: MultiplyAddConfig) -> None:
         super().__init__(config)
         self.product = ExactProduct(ProductConfig(stages=config.multiply_stages))
-        self.accumulate = Accumulate(AddConfig(stages=config.add_stages))
+        self.accumulate = Accumulate(AddConfig(stages=config.add_stages, registered=config.registered))
 
     def elaborate(self, platform: Any) -> Module:
         """Product, then sum."""

@@ -125,7 +125,7 @@ class Array(Block):
         """What comes down to the first row of a tile: 0 where the rows are split here, hop by hop."""
         config = self.config
         least = 1 if 2 * tile == config.tiles else 2
-        cut = later(m, f"cut_{tile}", control.column.split >= least, 1 + config.product_stages)
+        cut = later(m, f"cut_{tile}", control.column.split >= least, config.product_stages)
         parts = []
         for hop, (start, end) in enumerate(self._hops()):
             if hop:
@@ -139,11 +139,11 @@ class Array(Block):
         return [(start, min(width, start + step)) for start in range(0, width, step)]
 
     def _tap(self, m: Module, platform: Any, tile: int, sums: Any) -> Any:
-        """The sums that leave a tile: its first hops delayed until the last has come, all until the array is done."""
+        """The sums that leave a tile: registered, those of the first hops until the last has come, all to the end."""
         config = self.config
         late = []
         for hop, (start, end) in enumerate(self._hops()):
-            late.append(later(m, f"sums_{tile}_hop_{hop}", sums[start:end], config.hops - 1 - hop))
+            late.append(later(m, f"sums_{tile}_hop_{hop}", sums[start:end], config.hops - hop))
         if tile == config.tiles:
             return Cat(late)
         longest = (config.rows - config.rows // config.tiles) * config.add_stages

@@ -9,7 +9,7 @@ from amaranth.lib import data
 from hdl.numerics import Operand
 from hdl.numerics.layouts import ZERO_EXPONENT
 from spec.formats import SIGNIFICAND_BITS
-from spec.tensor import SCALE, SPARSE_PLANES, SPARSE_ROWS, TensorConfig
+from spec.tensor import SCALE, SPARSE_PLANES, SPARSE_ROWS, TAG_BITS, TensorConfig
 
 OTHERS = SPARSE_ROWS * SPARSE_PLANES - 1
 """Operands beside its own that an element of a sparse stationary chooses from."""
@@ -71,6 +71,15 @@ def moving_layout(config: TensorConfig) -> data.StructLayout:
     members: dict[str, Any] = {"own": element_layout(config)}
     if config.sparsity:
         members["others"] = data.ArrayLayout(Operand, OTHERS)
+    return data.StructLayout(members)
+
+
+def load_layout(config: TensorConfig) -> data.StructLayout:
+    """What goes right along a row to be loaded: operands of a ``group`` of columns and, with sparsity, their tags."""
+    operands = data.ArrayLayout(element_layout(config), config.load_columns)
+    members: dict[str, Any] = {"valid": 1, "group": range(max(2, config.load_cycles)), "operands": operands}
+    if config.sparsity:
+        members["tags"] = data.ArrayLayout(TAG_BITS, config.load_columns)
     return data.StructLayout(members)
 
 

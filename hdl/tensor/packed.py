@@ -36,9 +36,9 @@ class PackedMultiplyAdd(Block):
       scaled number is exact, however large or small, until the sum is rounded.
 
     ``p0`` to ``p3`` are the exact products of the operands' numbers. ``a`` and ``b`` come ``product_stages`` cycles
-    before their ``addend``, ``result`` follows ``add_stages`` after it: the same for all, so they may take turns from
-    cycle to cycle. The wide multiplier serves all formats; the others are as narrow as FP8's significands, once their
-    constant zeros are folded.
+    before their ``addend``, ``result`` follows ``add_stages - 1`` after it and leaves no register: the same for all, so
+    they may take turns from cycle to cycle. The wide multiplier serves all formats; the others are as narrow as FP8's
+    significands, once their constant zeros are folded.
     """
 
     config: TensorConfig
@@ -72,7 +72,8 @@ class PackedMultiplyAdd(Block):
         if config.microscaling:
             self._scale(m, platform, sums, addition)
 
-        m.d.comb += self.result.eq(self._sum(m, platform, "accumulate", self.addend, addition))
+        total = self._sum(m, platform, "accumulate", self.addend, addition, registered=False)
+        m.d.comb += self.result.eq(total)
         return m
 
     def _products(self, m: Module, platform: Any) -> list[Any]:
@@ -86,8 +87,8 @@ class PackedMultiplyAdd(Block):
             products.append(product.product)
         return products
 
-    def _sum(self, m: Module, platform: Any, name: str, addend: Any, product: Any) -> Any:
-        adder = Accumulate(AddConfig(stages=self.config.add_stages))
+    def _sum(self, m: Module, platform: Any, name: str, addend: Any, product: Any, *, registered: bool = True) -> Any:
+        adder = Accumulate(AddConfig(stages=self.config.add_stages, registered=registered))
         m.submodules[name] = place(adder, platform)
         m.d.comb += [adder.addend.eq(addend), adder.product.eq(product)]
         return adder.result

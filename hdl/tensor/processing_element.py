@@ -25,10 +25,11 @@ class ProcessingElement(Block):
 
     Where the moving operand is bits, ``below = above | weight`` if any of them is set, else ``above``.
 
-    ``above`` comes ``product_stages`` cycles after the ``moving`` operand it belongs to, ``below`` another
-    ``add_stages`` cycles later; one of each every cycle. ``load`` stores ``stationary`` into the shadow weight;
-    ``swap`` makes the shadow the weight of the moving operands from the next cycle on. Both may happen in one cycle:
-    the swap takes the shadow as it was before. No backpressure. Reset clears both weights.
+    ``above`` comes ``product_stages - 1`` cycles after the ``moving`` operand it belongs to and goes straight into a
+    register; ``below`` follows ``add_stages`` cycles later, the logic of the last stage: the next element registers it.
+    One of each every cycle. ``load`` stores ``stationary`` into the shadow weight; ``swap`` makes the shadow the weight
+    of the moving operands from the next cycle on. Both may happen in one cycle: the swap takes the shadow as it was
+    before. No backpressure. Reset clears both weights.
     """
 
     config: TensorConfig
@@ -56,8 +57,9 @@ class ProcessingElement(Block):
             arithmetic = PackedMultiplyAdd(self.config)
         else:
             stages = {"multiply_stages": self.config.multiply_stages, "add_stages": self.config.add_stages}
-            arithmetic = MultiplyAdd(MultiplyAddConfig(**stages))
+            arithmetic = MultiplyAdd(MultiplyAddConfig(**stages, registered=False))
         m.submodules.arithmetic = place(arithmetic, platform)
+        above = later(m, "above", self.above, 1)
         shadow, weight = Signal(layout), Signal(layout)
         with m.If(self.load):
             m.d.sync += shadow.eq(self.stationary)
@@ -74,11 +76,11 @@ class ProcessingElement(Block):
         m.d.comb += [
             arithmetic.a.eq(factor.as_value()[:width]),
             arithmetic.b.eq(moving.as_value()[:width]),
-            arithmetic.addend.eq(self.above),
+            arithmetic.addend.eq(above),
             self.below.eq(arithmetic.result),
         ]
         if self.config.transpose:
-            self._move(m, weight)
+            self._move(m, weight, above)
         return m
 
     def _choose(self, m: Module) -> Any:
@@ -93,15 +95,15 @@ class ProcessingElement(Block):
         m.d.comb += [moving.eq(self.moving), moving.first.eq(Array(number.as_value() for number in numbers)[tag])]
         return moving
 
-    def _move(self, m: Module, weight: Any) -> None:
+    def _move(self, m: Module, weight: Any, above: Any) -> None:
         """Beside the arithmetic, in the same time: the weight's bits, where the moving operand has any set."""
         config = self.config
         bits = bits_of(weight.first)
         chosen = weight.moved & bits_of(self.moving.first).any
         half = later(m, "half", bits.value & chosen.replicate(len(bits.value)), config.product_stages)
         upper = later(m, "upper", bits.upper, config.product_stages)
-        joined = self.above.as_value() | Mux(upper, half << len(half), half)
-        late = later(m, "joined", joined[: FP32.width], config.add_stages)
-        moved = later(m, "moved", self.moving.moved, config.product_stages + config.add_stages)
+        joined = above.as_value() | Mux(upper, half << len(half), half)
+        late = later(m, "joined", joined[: FP32.width], config.add_stages - 1)
+        moved = later(m, "moved", self.moving.moved, config.product_stages + config.add_stages - 1)
         with m.If(moved):
             m.d.comb += self.below.as_value().eq(late)

@@ -59,16 +59,18 @@ def test_every_number_of_stages_gives_the_same_bits(case: Any, stages: int) -> N
     assert not np.array_equal(outputs(block, stages - 1, drive)[:COUNT], golden), "a wrong latency is noticed"
 
 
+@pytest.mark.parametrize("registered", [True, False])
 @pytest.mark.parametrize(("multiply_stages", "add_stages"), [(1, 6), (2, 3), (3, 2), (4, 1)])
-def test_products_and_sums_of_any_latency_combine(multiply_stages: int, add_stages: int) -> None:
+def test_products_and_sums_of_any_latency_combine(multiply_stages: int, add_stages: int, registered: bool) -> None:
     one, other, addend = products("tf32", COUNT, rng())
     a, b = decode("tf32", one), decode("tf32", other)
     late = np.concatenate([np.zeros(multiply_stages, np.uint32), addend])
     drive = {"a": operand_words(a), "b": operand_words(b), "addend": late}
-    block = MultiplyAdd(MultiplyAddConfig(multiply_stages=multiply_stages, add_stages=add_stages))
+    stages = {"multiply_stages": multiply_stages, "add_stages": add_stages}
+    block = MultiplyAdd(MultiplyAddConfig(**stages, registered=registered))
     with np.errstate(invalid="ignore"):
         golden = multiply_add(addend.view(np.float32), a.astype(np.float32), b.astype(np.float32))
-    actual = outputs(block, multiply_stages + add_stages, drive)
+    actual = outputs(block, multiply_stages + add_stages - (not registered), drive)
     assert np.array_equal(actual, golden.view(np.uint32))
 
 

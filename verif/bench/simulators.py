@@ -16,7 +16,7 @@ from verif.harness.design import design_of
 from verif.harness.model import Model, as_words
 from verif.harness.pysim import simulate
 from verif.harness.runner import run_cocotb
-from verif.tensor.driver import TensorDriver
+from verif.tensor.driver import TensorDriver, stream_items, tile_operands
 
 SIZES = (8, 16)
 PROGRAM = "SYSTOLA_PROGRAM"
@@ -51,15 +51,13 @@ def _few(size: int) -> int:
 def _stimulus(config: TensorConfig) -> tuple[dict[str, Any], int]:
     """Words of each input stream of one matrix product of random bf16 operands, and its number of instructions."""
     rng = np.random.default_rng(1)
-    driver = TensorDriver.__new__(TensorDriver)  # only its packing is used: no model is built for it
-    driver.config = config
     k, m, n = config.rows, config.columns, 64 * config.columns
     stationary, moving = (rng.integers(0x3F00, 0x4000, (k, width), dtype=np.uint16) for width in (m, n))
     program = []
     for m_tile, n_group, bank in groups(config, m, n):
         for step in group_steps(config, k, m_tile, n_group, bank, "bf16", "bf16"):
-            program.append((step.instruction, driver._tile(step, stationary, moving, (0, 1 << 15))))
-    return driver.inputs(program), len(program)
+            program.append((step.instruction, tile_operands(config, step, stationary, moving, (0, 1 << 15))))
+    return stream_items(config, program), len(program)
 
 
 def _cocotb(config: TensorConfig, inputs: dict[str, Any], count: int) -> float:

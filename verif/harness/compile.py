@@ -37,7 +37,9 @@ class Options:
     """How a model is compiled.
 
     ``hierarchy`` names modules that Verilator compiles separately and once (``hier_block``): rows, cores, chips, never
-    single elements. ``no_inline`` names modules whose instances share code. ``public`` lists the top's ports that VPI
+    single elements. ``no_inline`` names modules whose instances are functions of their own; those of ``shared`` modules
+    are one function for all instances, which stays in the processor's instruction cache, at the price of one of
+    Verilator's optimisations: for arrays of thousands. Both take ``*``. ``public`` lists the top's ports that VPI
     must see (cocotb only). ``optimise`` is the C++ optimisation of the hot code: ``-O2`` takes three times as long to
     compile as ``-O1``, which pays in runs of many minutes only.
     """
@@ -47,6 +49,7 @@ class Options:
     threads: int = 1
     hierarchy: tuple[str, ...] = ()
     no_inline: tuple[str, ...] = ()
+    shared: tuple[str, ...] = ()
     public: tuple[str, ...] = ()
     optimise: str = "-O1"
 
@@ -55,7 +58,9 @@ class Options:
         lines = ["`verilator_config"]
         lines += [f'public_flat_rw -module "{top}" -var "{name}"' for name in self.public]
         lines += [f'hier_block -module "{name}"' for name in self.hierarchy]
-        lines += [f'no_inline -module "{name}"' for name in self.no_inline]
+        lines += [f'no_inline -module "{name}"' for name in (*self.no_inline, *self.shared)]
+        # Ports that are kept as they are do not tie the code behind them to what drives them.
+        lines += [f'public_flat_rd -module "{name}" -port "*"' for name in self.shared]
         return "\n".join(lines) + "\n"
 
     @property
@@ -76,6 +81,7 @@ class Options:
         # Blocks compiled separately are called through DPI, which Verilator otherwise keeps to one thread.
         flags += ["--threads", str(self.threads), "--threads-dpi", "all"] if self.threads > 1 else []
         flags += ["--hierarchical"] if self.hierarchy else []
+        flags += ["-fno-dfg"] if self.shared else []  # it numbers what it adds through all instances
         return flags
 
 

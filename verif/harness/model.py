@@ -121,8 +121,8 @@ class Result:
 class Model:
     """One instance of a compiled block. Its state lives from run to run; :meth:`power_on` starts afresh.
 
-    ``waves`` is the path of an FST file to write; ``hierarchy``, ``no_inline``, ``optimise`` are those of
-    :class:`~.compile.Options`.
+    ``waves`` is the path of an FST file to write; ``hierarchy``, ``no_inline``, ``shared``, ``optimise`` are
+    those of :class:`~.compile.Options`.
     Use it in a ``with`` statement, or call :meth:`close`, so that waves and coverage are written.
     """
 
@@ -135,6 +135,7 @@ class Model:
         threads: int = 1,
         hierarchy: Sequence[str] = (),
         no_inline: Sequence[str] = (),
+        shared: Sequence[str] = (),
         optimise: str = Options.optimise,
         seed: int = 0,
     ) -> None:
@@ -148,6 +149,7 @@ class Model:
             threads=threads,
             hierarchy=tuple(hierarchy),
             no_inline=tuple(no_inline),
+            shared=tuple(shared),
             optimise=optimise,
         )
         self._library = _load(compiled(self.design.top, self.design.verilog, options, _driver(names)))

@@ -21,7 +21,6 @@ from golden.tensor.sparsity import TAG_SHIFT, planes, ratio
 from hdl.tensor import TensorEngine
 from hdl.tensor.layouts import request_layout
 from spec.formats import FLOATS
-from spec.numerics import AddConfig
 from spec.parameters import refuse
 from spec.tensor import PAIRS, QUAD_ROWS, QUADS, SCALE, TAG_BITS, Operation, Status, TensorConfig, operand_code
 from verif.harness.model import Model, Result
@@ -50,15 +49,24 @@ class Product:
 class TensorDriver:
     """One compiled engine. ``model`` may be one that exists already; keywords are those of :class:`Model`."""
 
-    def __init__(self, config: TensorConfig, model: Model | None = None, **options: Any) -> None:
+    def __init__(
+        self, config: TensorConfig, model: Model | None = None, *, large: bool = False, **options: Any
+    ) -> None:
         self.config = config
-        self.model = Model(TensorEngine(config), **self.build(config), **options) if model is None else model
+        if model is None:
+            model = Model(TensorEngine(config), **self.build(config, large=large), **options)
+        self.model = model
 
     @staticmethod
-    def build(config: TensorConfig) -> dict[str, Any]:
-        """How Verilator compiles an engine in a quarter of the time: each row once; elements and adders share code."""
-        digest, adder = config.digest(), AddConfig(stages=config.add_stages).digest()
-        return {"hierarchy": [f"row_{digest}"], "no_inline": [f"processing_element_{digest}", f"add_{adder}"]}
+    def build(config: TensorConfig, *, large: bool = False) -> dict[str, Any]:
+        """How Verilator compiles an engine in a quarter of the time: each row once; elements and adders apart.
+
+        A ``large`` one is faster when all elements of a row run the same code.
+        """
+        rows = [f"row_{config.digest()}"]
+        if large:
+            return {"hierarchy": rows, "shared": ["processing_element_*", "edge_decoder_*", "delay_*", "add_*"]}
+        return {"hierarchy": rows, "no_inline": ["processing_element_*", "add_*"]}
 
     def matmul(
         self,
@@ -90,7 +98,9 @@ class TensorDriver:
                     (step.instruction, self._sparse(step, stationary, moving, zeros[1], pattern)) for step in steps
                 ]
             else:
-                program = [(step.instruction, self._tile(step, stationary, moving, zeros, pairs)) for step in steps]
+                program = [
+                    (step.instruction, tile_operands(config, step, stationary, moving, zeros, pairs)) for step in steps
+                ]
             run = self.run(program)
             failed = run.fields("status")["status"].max()
             if failed != Status.OK:
@@ -192,16 +202,19 @@ class TensorDriver:
         whole = np.pad(part, ((0, rows * ratio(pattern) - len(part)), (0, 0)), constant_values=zero)
         return planes(pattern, whole)
 
-    def _tile(self, step: Step, stationary: Codes, moving: Codes, zeros: tuple[int, int], pairs: bool = False) -> Codes:
-        """The operands of a step, filled up to all rows with zeros whose product is -0: it changes no sum."""
-        loading = step.instruction.operation == Operation.LOAD_STATIONARY
-        source, columns, zero = (stationary, step.m, zeros[0]) if loading else (moving, step.n, zeros[1])
-        part = source[step.k.start : step.k.stop, columns.start : columns.stop]
-        if pairs:
-            part, zero = paired(part, zero), zero << 8 | zero
-        tile = np.full((self.config.rows, len(columns)), zero, part.dtype)
-        tile[: len(part)] = part
-        return tile
+
+def tile_operands(
+    config: TensorConfig, step: Step, stationary: Codes, moving: Codes, zeros: tuple[int, int], pairs: bool = False
+) -> Codes:
+    """The operands of a step, filled up to all rows with zeros whose product is -0: it changes no sum."""
+    loading = step.instruction.operation == Operation.LOAD_STATIONARY
+    source, columns, zero = (stationary, step.m, zeros[0]) if loading else (moving, step.n, zeros[1])
+    part = source[step.k.start : step.k.stop, columns.start : columns.stop]
+    if pairs:
+        part, zero = paired(part, zero), zero << 8 | zero
+    tile = np.full((config.rows, len(columns)), zero, part.dtype)
+    tile[: len(part)] = part
+    return tile
 
 
 def _zeros(name: str) -> tuple[int, int]:
