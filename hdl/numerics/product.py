@@ -19,7 +19,7 @@ REGISTERS = {
 }
 """Cut points that hold a register, by latency."""
 
-PARTS = {1: 1, 2: 2, 3: 2, 4: 4}
+PARTS = {1: 1, 2: 2, 3: 4, 4: 4}
 """Pieces one factor is divided into, by latency: smaller pieces make a shorter first stage."""
 
 
