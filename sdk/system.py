@@ -25,6 +25,7 @@ from golden.system.system import System
 from sdk.program import Program
 from sdk.run import Host, ProgramError, Result, load
 from spec.core import LINE_BYTES
+from spec.isa import IMPRECISE
 from spec.parameters import lookup, refuse
 from spec.system import SystemConfig
 
@@ -70,7 +71,6 @@ class SystemProgram:
             if report.fault is not None:
                 lines = program.finish().lines[report.fault.engine]
                 counter = report.fault.counter
-                raise ProgramError(
-                    report.fault, f"core {core}, {lines[counter] if counter < len(lines) else 'its end'}"
-                )
+                where = f", {lines[counter] if counter < len(lines) else 'its end'}"
+                raise ProgramError(report.fault, f"core {core}{'' if report.fault.reason in IMPRECISE else where}")
         return [Result(p, found, report) for p, report in zip(self.programs, reports, strict=True)]

@@ -157,6 +157,15 @@ class ShareConfig(Parameters):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class HostConfig(Parameters):
+    """The host's way into the memory of a core or a chip."""
+
+    core: CoreConfig
+    response: int = parameter(8 * LINE_BYTES, unit="bits", low=1, high=1 << 16, doc="of what the host reads")
+    ahead: int = parameter(16, unit="lines", low=1, high=1024, doc="lines asked for and not taken")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class SequencerConfig(Parameters):
     """The sequencer of one engine of a core."""
 

@@ -71,4 +71,4 @@ class System:
         chips = [core // self.config.cores for core in (source, target)]
         if chips[0] == chips[1]:
             return 1
-        return ENDPOINTS + HOP * (1 + self.config.router.torus.hops(*chips))
+        return ENDPOINTS + HOP * (1 + self.config.topology.hops(*chips))

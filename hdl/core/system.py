@@ -3,19 +3,18 @@
 from typing import Any
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import data, stream
+from amaranth.lib import stream
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from hdl.block import Block, place
 from hdl.core.core import Core
+from hdl.core.host import HOST, HostPort
 from hdl.core.layouts import LINE_BITS, PROGRAMS, REPORT, UPDATE, answer, line_request
 from hdl.core.sbuf import SECDED
 from hdl.core.share import Share
 from hdl.core.unit import join, pass_on, serve
-from hdl.fifo import Fifo
-from spec.core import CoreConfig, ShareConfig
-from spec.fifo import FifoConfig
+from spec.core import CoreConfig, HostConfig, ShareConfig
 
 AHEAD = 64
 """Lines the host may have asked for and not taken."""
@@ -66,7 +65,7 @@ class CoreSystem(Block):
         ports = {
             "start": In(stream.Signature(PROGRAMS)),
             "report": Out(stream.Signature(REPORT)),
-            "host": In(stream.Signature(data.StructLayout({"data": LINE_BITS, "line": 32, "write": 1}))),
+            "host": In(stream.Signature(HOST)),
             "lines": Out(stream.Signature(LINE_BITS)),
             "heard": In(stream.Signature(UPDATE)),
             "sent": Out(stream.Signature(UPDATE)),
@@ -78,39 +77,24 @@ class CoreSystem(Block):
         """Host and core take turns."""
         m = Module()
         config = self.config
-        core, memory = Core(config), LineMemory(config)
+        core, memory, host = Core(config), LineMemory(config), HostPort(HostConfig(core=config, ahead=AHEAD))
         share = Share(
             ShareConfig(
                 ports=2, request=line_request(config).size, response=LINE_BITS, depth=2 * config.hbm_latency + 2
             )
         )
-        answers = Fifo(FifoConfig(width=LINE_BITS, depth=AHEAD))
         m.submodules.core = place(core, platform)
         m.submodules.memory = place(memory, platform)
         m.submodules.share = place(share, platform)
-        m.submodules.answers = place(answers, platform)
+        m.submodules.host = place(host, platform)
         ends = ((self.start, core.start), (self.heard, core.heard), (core.report, self.report), (core.sent, self.sent))
-        for source, target in ends:
+        for source, target in (*ends, (self.host, host.host), (host.lines, self.lines)):
             pass_on(m, source, target)
         join(m, share, 0, core.lines, core.answer)
+        join(m, share, 1, host.request, host.answer)
         serve(m, share, memory.request, memory.answer)
-        pass_on(m, answers.o, self.lines)
-        room = Signal(range(AHEAD + 1), init=AHEAD)
-        host = self.host.payload
-        line = Signal(line_request(config))
-        may = host.write | (room != 0)
         m.d.comb += [
             core.inject.eq(self.inject),
-            line.write.eq(host.write),
-            line.line.eq(host.line),
-            line.data.eq(host.data),
-            line.mask.eq(~0),
-            share.asked_1.valid.eq(self.host.valid & may),
-            share.asked_1.payload.eq(line.as_value()),
-            self.host.ready.eq(share.asked_1.ready & may),
-            answers.i.valid.eq(share.answer_1.valid),
-            answers.i.payload.eq(share.answer_1.data),
+            host.done.eq(host.request.valid & host.request.ready & host.request.payload.write),
         ]
-        reads = self.host.valid & self.host.ready & ~host.write
-        m.d.sync += room.eq(room - reads + (answers.o.valid & answers.o.ready))
         return m

@@ -2,40 +2,37 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Const, Module, Signal, Value
+from amaranth.hdl import Cat, Const, Module, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hdl.block import Block, place
 from hdl.core.core import Core
-from hdl.core.layouts import LINE_BITS, PROGRAMS, REPORT, answer, bits, line_request
+from hdl.core.host import HOST, HostPort
+from hdl.core.layouts import PROGRAMS, REPORT, bits
 from hdl.core.sbuf import SECDED
 from hdl.core.share import Share
-from hdl.core.system import LineMemory
-from hdl.core.unit import join, serve
-from hdl.fifo import Fifo
+from hdl.core.unit import pass_on
 from hdl.link.layouts import FlitLink
-from hdl.system.endpoint import Endpoint
+from hdl.system.endpoint import CLASSES, Endpoint
 from hdl.system.gate import Gate
-from hdl.system.layouts import addressed_layout, body_of, message_layout
+from hdl.system.layouts import LINE, addressed_layout, body_of, message_layout
+from hdl.system.memory import PlainMemory
 from hdl.system.server import Server
-from spec.core import ShareConfig
-from spec.fifo import FifoConfig
-from spec.system import SystemConfig
-
-AHEAD = 16
-"""Lines the host may have asked for and not taken."""
-HOST = data.StructLayout({"data": LINE_BITS, "line": 32, "write": 1})
-"""A line that the host writes or asks for; ``line`` is one of this chip's."""
+from hdl.system.stacked import StackedMemory
+from spec.core import HostConfig, ShareConfig
+from spec.system import OPERATIONS, SystemConfig
 
 
 class Chip(Block):
     """``cores`` cores around one memory, and an endpoint of the fabric.
 
     ``start_n`` and ``report_n`` are those of core ``n``; ``host`` reads and writes lines of the memory, ``lines`` gives
-    what it read. ``i`` and ``o`` are the links from and to the router. ``lost`` counts requests to chips or cores that
-    do not exist and malformed packets. With ``memory = "port"`` the memory is outside: ``memory`` and
-    ``memory_answer``, a line a cycle, answers in order; a request waits if ``memory`` is not ready.
+    what it read: ``host.line`` is one of this chip's. ``i`` and ``o`` are the links from and to the router; of a chip
+    on a switch, ``send_*`` and ``come_*`` are its messages, as :class:`~hdl.system.endpoint.Endpoint` has them.
+    ``lost`` counts requests to chips or cores that do not exist and malformed packets. With stacks of HBM the devices
+    are outside: ``told_n``, ``returned_n``, ``damage`` and ``corrected`` are those of
+    :class:`~hdl.system.stacked.StackedMemory`.
     Reset together with the router; it drops all that is under way.
     """
 
@@ -45,87 +42,78 @@ class Chip(Block):
         ports: dict[str, Any] = {"chip": In(bits(config.chips)), "lost": Out(32), "inject": In(SECDED.width)}
         for core in range(config.cores):
             ports |= {f"start_{core}": In(stream.Signature(PROGRAMS)), f"report_{core}": Out(stream.Signature(REPORT))}
-        ports |= {"host": In(stream.Signature(HOST)), "lines": Out(stream.Signature(LINE_BITS))}
-        ports |= {"i": In(FlitLink(config.router)), "o": Out(FlitLink(config.router))}
-        if config.memory == "port":
-            ports |= {"memory": Out(stream.Signature(line_request(config.own))), "memory_answer": In(answer(LINE_BITS))}
-        super().__init__(config, ports)
+        ports |= {"host": In(stream.Signature(HOST)), "lines": Out(stream.Signature(LINE))}
+        if config.router is not None:
+            ports |= {"i": In(FlitLink(config.router)), "o": Out(FlitLink(config.router))}
+        else:
+            message = stream.Signature(message_layout(config))
+            ports |= {f"send_{name}": Out(message) for name in CLASSES} | {
+                f"come_{name}": In(message) for name in CLASSES
+            }
+        self.memory: Any = PlainMemory(config) if config.stack is None else StackedMemory(config)
+        self.outside = [name for name in self.memory.signature.members if name != "ports"]
+        """Ports of the memory that are the chip's."""
+        super().__init__(config, ports | {name: self.memory.signature.members[name] for name in self.outside})
 
     def elaborate(self, platform: Any) -> Module:
-        """Gates in front of the cores; memory, updates and messages each shared in turn."""
+        """Gates in front of the cores; updates and messages each shared in turn."""
         m = Module()
         config = self.config
         cores = [Core(config.core) for _ in range(config.cores)]
         gates = [Gate(config) for _ in range(config.cores)]
-        endpoint, server = Endpoint(config), Server(config)
+        server, memory = Server(config), self.memory
+        host = HostPort(HostConfig(core=config.own, response=LINE.size))
         for name, blocks in (("core", cores), ("gate", gates)):
             for index, block in enumerate(blocks):
                 m.submodules[f"{name}_{index}"] = place(block, platform)
-        m.submodules.endpoint = place(endpoint, platform)
-        m.submodules.server = place(server, platform)
+        ends, events = self._ends(m, platform)
+        for name, block in (("server", server), ("host", host), ("memory", memory)):
+            m.submodules[name] = place(block, platform)
         for index, (core, gate) in enumerate(zip(cores, gates, strict=True)):
             connect(m, core.lines, gate.lines)
             connect(m, core.sent, gate.sent)
+            connect(m, gate.own, memory.ports[index])
             connect(m, flipped(getattr(self, f"start_{index}")), core.start)
             connect(m, core.report, flipped(getattr(self, f"report_{index}")))
             m.d.comb += [
                 core.inject.eq(self.inject),
                 core.answer.eq(gate.answer),
+                core.pending.eq(gate.pending),
+                core.error.eq(gate.error),
                 gate.chip.eq(self.chip),
                 gate.number.eq(index),
             ]
-        connect(m, flipped(self.i), endpoint.i)
-        connect(m, endpoint.o, flipped(self.o))
-        connect(m, endpoint.come_requests, server.requests)
-        connect(m, server.answers, endpoint.send_answers)
-        m.d.comb += endpoint.chip.eq(self.chip)
-        self._memory(m, platform, gates, server)
+        pass_on(m, ends.come_requests, server.requests)
+        pass_on(m, server.answers, ends.send_answers)
+        connect(m, server.memory, memory.ports[config.cores])
+        last = memory.ports[config.cores + 1]
+        for source, target in ((self.host, host.host), (host.lines, self.lines), (host.request, last.request)):
+            pass_on(m, source, target)
+        m.d.comb += [
+            host.answer.valid.eq(last.answer.valid),
+            host.answer.data.eq(last.answer.data.as_value()),
+            host.done.eq(last.done.valid),
+        ]
+        for name in self.outside:
+            outer, inner = getattr(self, name), getattr(memory, name)
+            m.d.comb += outer.eq(inner) if self.signature.members[name].flow == Out else inner.eq(outer)
         self._updates(m, platform, cores, gates, server)
-        self._away(m, platform, gates, endpoint)
-        events = [endpoint.bad, *(gate.lost for gate in gates)]
+        self._away(m, platform, gates, ends)
+        events += [gate.lost for gate in gates]
         m.d.sync += self.lost.eq(self.lost + sum((Value.cast(event) for event in events), Const(0)))
         return m
 
-    def _memory(self, m: Module, platform: Any, gates: list[Gate], server: Server) -> None:
-        """Cores, other chips and the host take turns."""
-        config = self.config
-        layout = line_request(config.own)
-        share = Share(
-            ShareConfig(
-                ports=len(gates) + 2, request=layout.size, response=LINE_BITS, depth=config.core.hbm_latency + 2
-            )
-        )
-        m.submodules.memory = place(share, platform)
-        askers = [*((gate.own, gate.own_answer) for gate in gates), (server.memory, server.memory_answer)]
-        for index, (requests, answers) in enumerate(askers):
-            join(m, share, index, requests, answers)
-        last = len(askers)
-        found = Fifo(FifoConfig(width=LINE_BITS, depth=AHEAD))
-        m.submodules.host_lines = place(found, platform)
-        room, line = Signal(range(AHEAD + 1), init=AHEAD), Signal(layout)
-        host = self.host.payload
-        may = host.write | (room != 0)
-        asked, back = getattr(share, f"asked_{last}"), getattr(share, f"answer_{last}")
-        m.d.comb += [
-            line.write.eq(host.write),
-            line.line.eq(host.line),
-            line.data.eq(host.data),
-            line.mask.eq(~0),
-            asked.valid.eq(self.host.valid & may),
-            asked.payload.eq(line.as_value()),
-            self.host.ready.eq(asked.ready & may),
-            found.i.valid.eq(back.valid),
-            found.i.payload.eq(back.data),
-        ]
-        connect(m, found.o, flipped(self.lines))
-        reads = self.host.valid & self.host.ready & ~host.write
-        m.d.sync += room.eq(room - reads + (found.o.valid & found.o.ready))
-        if config.memory == "model":
-            memory = LineMemory(config.own)
-            m.submodules.model = place(memory, platform)
-            serve(m, share, memory.request, memory.answer)
-        else:
-            serve(m, share, self.memory, self.memory_answer)
+    def _ends(self, m: Module, platform: Any) -> tuple[Any, list[Any]]:
+        """What has the streams of messages, an endpoint of the fabric or the chip's own ports; what may be lost."""
+        if self.config.router is None:
+            return self, []
+        endpoint: Any = Endpoint(self.config)
+        pins: Any = self
+        m.submodules.endpoint = place(endpoint, platform)
+        connect(m, flipped(pins.i), endpoint.i)
+        connect(m, endpoint.o, flipped(pins.o))
+        m.d.comb += endpoint.chip.eq(self.chip)
+        return endpoint, [endpoint.bad]
 
     def _updates(self, m: Module, platform: Any, cores: list[Core], gates: list[Gate], server: Server) -> None:
         """Updates from the chip's cores and from other chips, to the core that each names."""
@@ -142,23 +130,26 @@ class Chip(Block):
             with m.If(chosen):
                 m.d.comb += share.request.ready.eq(core.heard.ready)
 
-    def _away(self, m: Module, platform: Any, gates: list[Gate], endpoint: Endpoint) -> None:
+    def _away(self, m: Module, platform: Any, gates: list[Gate], ends: Any) -> None:
         """Messages of all cores out; answers back to who asked."""
         config = self.config
         share = _merge(m, platform, "away", [gate.away for gate in gates])
         m.d.comb += [
-            endpoint.send_requests.valid.eq(share.request.valid),
-            endpoint.send_requests.payload.as_value().eq(share.request.payload[1:]),
-            share.request.ready.eq(endpoint.send_requests.ready),
-            endpoint.come_answers.ready.eq(1),
+            ends.send_requests.valid.eq(share.request.valid),
+            ends.send_requests.payload.as_value().eq(share.request.payload[1:]),
+            share.request.ready.eq(ends.send_requests.ready),
+            ends.come_answers.ready.eq(1),
         ]
-        body = body_of(endpoint.come_answers.payload, config, "answer")
+        back = ends.come_answers
+        body = body_of(back.payload, config, "answer")
         for index, gate in enumerate(gates):
             m.d.comb += [
-                gate.away_answer.valid.eq(endpoint.come_answers.valid & (body.core == index)),
-                gate.away_answer.data.eq(body.data),
+                gate.back.valid.eq(back.valid & (back.payload.core == index)),
+                gate.back.data.read.eq(back.payload.operation == OPERATIONS.index("answer")),
+                gate.back.data.line.error.eq(body.error),
+                gate.back.data.line.data.eq(body.data),
             ]
-        assert message_layout(config).size == len(share.request.payload) - 1
+        assert config.bodies["answer"][0] == config.bodies["done"][0]
 
 
 def _merge(m: Module, platform: Any, name: str, sources: list[Any]) -> Share:

@@ -23,8 +23,8 @@ class Endpoint(Block):
     links from and to the router. ``bad`` is 1 in a cycle in which a malformed packet is dropped.
 
     Packets are of the ordered kind, on the first channel of their class: messages of a class from one chip to one chip
-    arrive in the order in which they were sent. A class that is not taken holds up no other. Reset together with the
-    router.
+    arrive in the order in which they were sent. A class that is not taken holds up no other. Answers have to be taken
+    in every cycle. Reset together with the router.
     """
 
     config: SystemConfig
@@ -34,13 +34,13 @@ class Endpoint(Block):
         ports: dict[str, Any] = {"chip": In(bits(config.chips)), "bad": Out(1)}
         for name in CLASSES:
             ports |= {f"send_{name}": In(message), f"come_{name}": Out(message)}
-        ports |= {"i": In(FlitLink(config.router)), "o": Out(FlitLink(config.router))}
+        ports |= {"i": In(FlitLink(config.torus_router)), "o": Out(FlitLink(config.torus_router))}
         super().__init__(config, ports)
 
     def elaborate(self, platform: Any) -> Module:
         """Each class on its own; the wire out is shared flit by flit."""
         m = Module()
-        router = self.config.router
+        router = self.config.torus_router
         ready, bad, offers = [], [], []
         for name, group in CLASSES.items():
             lane = group * router.channels
@@ -73,24 +73,30 @@ class Endpoint(Block):
         return m
 
     def _receive(self, m: Module, platform: Any, name: str, group: int) -> Any:
-        """The buffer behind the router's credits, and the messages from it."""
-        router = self.config.router
-        lane = group * router.channels
+        """The buffers behind the router's credits, and the messages from them."""
+        router = self.config.torus_router
         layout = flit_layout(router)
-        buffer = Fifo(FifoConfig(width=layout.size, depth=router.depth), layout)
-        into = Depacketizer(self.config, group)
-        m.submodules[f"buffer_{name}"] = place(buffer, platform)
-        m.submodules[f"in_{name}"] = place(into, platform)
         come = getattr(self, f"come_{name}")
-        m.d.comb += [
-            buffer.i.valid.eq(self.i.valid & (self.i.lane == lane)),
-            buffer.i.payload.eq(self.i.flit),
-            into.i.valid.eq(buffer.o.valid),
-            into.i.payload.eq(buffer.o.payload),
-            buffer.o.ready.eq(into.i.ready),
-            come.valid.eq(into.o.valid),
-            come.payload.eq(into.o.payload),
-            into.o.ready.eq(come.ready),
-        ]
-        m.d.sync += self.i.credit[lane].eq(buffer.o.valid & buffer.o.ready)
-        return into.bad
+        # Packets of chips are on the first channel; the network's own answers may come on any.
+        channels = router.channels if group == ANSWERS and self.config.cable is not None else 1
+        bad, turn = [], Signal(range(max(2, channels)), name=f"turn_{name}")
+        for channel in range(channels):
+            lane = group * router.channels + channel
+            buffer = Fifo(FifoConfig(width=layout.size, depth=router.depth), layout)
+            into = Depacketizer(self.config, group)
+            suffix = f"{name}_{channel}" if channel else name
+            m.submodules[f"buffer_{suffix}"] = place(buffer, platform)
+            m.submodules[f"in_{suffix}"] = place(into, platform)
+            m.d.comb += [
+                buffer.i.valid.eq(self.i.valid & (self.i.lane == lane)),
+                buffer.i.payload.eq(self.i.flit),
+                into.i.valid.eq(buffer.o.valid),
+                into.i.payload.eq(buffer.o.payload),
+                buffer.o.ready.eq(into.i.ready),
+                into.o.ready.eq(come.ready & (turn == channel)),
+            ]
+            with m.If(into.o.valid):
+                m.d.comb += [turn.eq(channel), come.valid.eq(1), come.payload.eq(into.o.payload)]
+            m.d.sync += self.i.credit[lane].eq(buffer.o.valid & buffer.o.ready)
+            bad.append(into.bad)
+        return Cat(bad).any()

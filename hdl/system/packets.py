@@ -9,11 +9,10 @@ from amaranth.lib.wiring import In, Out
 from hdl.block import Block
 from hdl.core.layouts import bits
 from hdl.link.layouts import flit_layout, header_layout
-from hdl.system.layouts import message_layout
-from spec.system import ANSWERS, OPERATIONS, REQUESTS, SystemConfig
+from hdl.system.layouts import message_layout, tag_layout
+from spec.link import Status
+from spec.system import ANSWERS, ASKS, ERRORS, OPERATIONS, REQUESTS, SystemConfig
 from spec.topology import Kind
-
-ANSWER = OPERATIONS.index("answer")
 
 
 class Packetizer(Block):
@@ -29,19 +28,19 @@ class Packetizer(Block):
         ports = {
             "chip": In(bits(config.chips)),
             "i": In(stream.Signature(message_layout(config))),
-            "o": Out(stream.Signature(flit_layout(config.router))),
+            "o": Out(stream.Signature(flit_layout(config.torus_router))),
         }
         super().__init__(config, ports)
 
     def elaborate(self, platform: Any) -> Module:
         """Header and body into a register that moves by a flit at a time."""
         m = Module()
-        config, router = self.config, self.config.router
+        config, router = self.config, self.config.torus_router
         message = self.i.payload
         lengths = Array(Const(config.flits(name), bits(config.packet_flits + 1)) for name in OPERATIONS)
         header: Any = Signal(header_layout(router))
         m.d.comb += [header.kind.eq(Kind.ORDERED), header.flits.eq(lengths[message.operation])]
-        m.d.comb += header.tag.eq(message.operation)
+        m.d.comb += header.tag.eq(Cat(message.operation, message.core))
         for end, chip in (("target", message.peer), ("source", self.chip)):
             with m.Switch(chip):
                 for node in range(config.chips):
@@ -69,8 +68,10 @@ class Packetizer(Block):
 class Depacketizer(Block):
     """Joins flits to messages: ``i`` in, ``o`` out in the cycle after the last flit of its packet.
 
-    A packet whose length is not that of its operation, or whose operation is not one of this message class, is
-    consumed and counted: ``bad`` is 1 for a cycle. Flits wait while a message does. Reset drops what is half there.
+    A packet whose length is not that of its operation, whose operation is not one of this message class, or that was
+    broken off on its way, is consumed and counted: ``bad`` is 1 for a cycle. When the network says that it could not
+    deliver a packet, that comes out as the answer of its target, with an error. Flits wait while a message does. Reset
+    drops what is half there.
     """
 
     config: SystemConfig
@@ -78,7 +79,7 @@ class Depacketizer(Block):
     def __init__(self, config: SystemConfig, group: int) -> None:
         self.group = group
         ports = {
-            "i": In(stream.Signature(flit_layout(config.router))),
+            "i": In(stream.Signature(flit_layout(config.torus_router))),
             "o": Out(stream.Signature(message_layout(config))),
             "bad": Out(1),
         }
@@ -92,14 +93,20 @@ class Depacketizer(Block):
     def elaborate(self, platform: Any) -> Module:
         """A place for each flit of a packet; what is behind the longest is only counted."""
         m = Module()
-        config, router = self.config, self.config.router
+        config, router = self.config, self.config.torus_router
         limit = config.packet_flits
         parts = [Signal(router.flit_bits, name=f"part_{n}") for n in range(limit)]
         count, whole = Signal(range(limit + 2)), Signal()
+        opened, torn = Signal(), Signal()
         at = Mux(self.i.payload.first, 0, count)
         m.d.comb += self.i.ready.eq(~whole | self.o.ready | self.bad)
         with m.If(self.i.valid & self.i.ready):
-            m.d.sync += [count.eq(Mux(at == limit + 1, at, at + 1)), whole.eq(self.i.payload.last)]
+            m.d.sync += [
+                count.eq(Mux(at == limit + 1, at, at + 1)),
+                whole.eq(self.i.payload.last),
+                opened.eq(~self.i.payload.last),
+                torn.eq(opened & self.i.payload.first),
+            ]
             for number, part in enumerate(parts):
                 with m.If(at == number):
                     m.d.sync += part.eq(self.i.payload.data)
@@ -108,22 +115,34 @@ class Depacketizer(Block):
 
         packet = Cat(*parts)
         header = data.View(header_layout(router), packet[: router.header_bits])
-        allowed = [name for name in OPERATIONS if (name == "answer") == (self.group == ANSWERS)]
-        good = Signal()
-        with m.Switch(header.tag):
-            for name in allowed:
-                with m.Case(OPERATIONS.index(name)):
-                    m.d.comb += good.eq(count == config.flits(name))
+        tag = data.View(tag_layout(config), header.tag[: config.tag_bits])
+        refused, good = header.status != Status.GOOD, Signal()
+        with m.Switch(tag.operation):
+            for code, name in enumerate(OPERATIONS):
+                asks = name in ASKS
+                with m.Case(code):
+                    if asks == (self.group == REQUESTS):
+                        m.d.comb += good.eq(~torn & ~refused & (count == config.flits(name)))
+                    elif asks:
+                        m.d.comb += good.eq(~torn & refused & (count == 1))
         source: Value = Const(0)
         for dimension, size in reversed(list(enumerate(router.torus.sizes))):
             source = source * size + header[f"source_{dimension}"]
         m.d.comb += [
             self.o.valid.eq(whole & good),
             self.bad.eq(whole & ~good),
-            self.o.payload.operation.eq(header.tag),
+            self.o.payload.operation.eq(tag.operation),
+            self.o.payload.core.eq(tag.core),
             self.o.payload.peer.eq(source),
             self.o.payload.body.eq(packet[router.header_bits :]),
         ]
+        if self.group == ANSWERS:
+            read, answer, done = (OPERATIONS.index(name) for name in ("read", "answer", "done"))
+            with m.If(refused):
+                m.d.comb += [
+                    self.o.payload.operation.eq(Mux(tag.operation == read, answer, done)),
+                    self.o.payload.body.eq(ERRORS.index("unreachable")),
+                ]
         return m
 
 

@@ -5,17 +5,19 @@ from typing import Any
 
 import pytest
 
+from spec.core import LINE_BYTES
 from spec.parameters import ParameterError
 from spec.presets import PRESETS, machine_named
 from spec.system import chip_of, instance_of, ultraserver_of
+from spec.topology import TOPOLOGIES
 from verif.system.programs import system_config
 
 
 def test_the_ultraserver_of_the_real_machine_is_64_chips_with_half_width_rings() -> None:
     config = ultraserver_of(machine_named("TRN2"))
     assert config.chips == 64
-    assert config.router.torus.sizes == (4, 4, 4)
-    assert config.router.torus.cycles == (1, 1, 2)
+    assert config.torus_router.torus.sizes == (4, 4, 4)
+    assert config.torus_router.torus.cycles == (1, 1, 2)
     assert config.chips * config.cores == 512
 
 
@@ -26,9 +28,22 @@ def test_every_preset_has_a_chip(name: str) -> None:
     assert config.core.hbm_lines == config.chip_lines
 
 
-def test_chips_behind_switches_are_not_joined() -> None:
+def test_the_ultraserver_on_switches_is_144_chips_with_a_switch_in_each_server() -> None:
+    config = ultraserver_of(machine_named("TRN3"))
+    assert config.chips == 144
+    assert config.switches == TOPOLOGIES["trn3_gen2"]
     with pytest.raises(ParameterError, match="fabric = 'switch': legal is torus"):
         instance_of(machine_named("TRN3"))
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_the_memory_of_a_preset_is_what_its_chips_have(name: str) -> None:
+    machine = machine_named(name)
+    config, chip = chip_of(machine), machine.chip
+    assert config.stacks == chip.hbm_stacks
+    assert config.stack_lines * LINE_BYTES == int(chip.hbm_stack_gib * (1 << 30)) // LINE_BYTES * LINE_BYTES
+    assert config.stack is not None
+    assert config.stack_lines * LINE_BYTES <= config.stack.stack_bytes < 2 * config.stack_lines * LINE_BYTES
 
 
 @pytest.mark.parametrize(
@@ -48,10 +63,10 @@ def test_parts_that_do_not_fit_are_refused(changes: dict[str, Any], message: str
     ("router", "message"),
     [
         ({"classes": 1}, r"router\.classes = 1: legal is 2"),
-        ({"tag_bits": 1}, r"router\.tag_bits = 1: legal is at least 2"),
+        ({"tag_bits": 1}, r"router\.tag_bits = 1: legal is at least 4"),
         ({"max_flits": 4}, r"router\.max_flits = 4: legal is at least 5"),
     ],
 )
-def test_routers_that_cannot_carry_a_packet_are_refused(router: dict[str, int], message: str) -> None:
+def test_routers_that_cannot_carry_a_packet_are_refused(router: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         system_config((2, 2), **router)

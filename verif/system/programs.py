@@ -8,23 +8,67 @@ import numpy as np
 
 from golden.core.core import Start
 from golden.system.system import System
-from spec.core import LINE_BYTES
+from spec.core import LINE_BYTES, CoreConfig
+from spec.hbm_stack import SMALL_STACK
 from spec.isa import INSTRUCTION_BYTES, encode
+from spec.link import LinkConfig
+from spec.scalar import ScalarConfig
 from spec.system import SystemConfig, router_of
-from spec.topology import Torus
+from spec.tensor import TensorConfig
+from spec.topology import SwitchedServers, Torus
+from spec.vector import ELEMENT_FORMATS, VectorConfig
 from verif.core.bench import LITTLE
 from verif.system.driver import RtlSystem
 
+TWO = ELEMENT_FORMATS[:2]
+MOVER = dataclasses.replace(
+    LITTLE,
+    tensor=TensorConfig(rows=4, columns=4, psum_banks=1, psum_bank_bytes=64, formats=("bf16",)),
+    vector=VectorConfig(lanes=4, formats=TWO),
+    scalar=ScalarConfig(lanes=4, formats=TWO, functions=("copy",)),
+    dma_engines=1,
+)
+"""A core that is all DMA and semaphores: for what happens between chips, compiled sooner."""
 
-def system_config(sizes: tuple[int, ...], cores: int = 1, chip_lines: int = 128, **router: Any) -> SystemConfig:
+
+def system_config(
+    sizes: tuple[int, ...], cores: int = 1, chip_lines: int = 128, core: CoreConfig = LITTLE, **router: Any
+) -> SystemConfig:
     """A torus of the benches' small core."""
     torus = Torus(sizes=sizes)
     return SystemConfig(
-        core=dataclasses.replace(LITTLE, hbm_lines=chip_lines * torus.nodes),
-        router=dataclasses.replace(router_of(torus), **router),
+        core=dataclasses.replace(core, hbm_lines=chip_lines * torus.nodes),
+        router=dataclasses.replace(router_of(torus, cores), **router),
         cores=cores,
         chip_lines=chip_lines,
     )
+
+
+def hbm_config(
+    cores: int = 1,
+    stacks: int = 1,
+    stack_lines: int = 0,
+    sizes: tuple[int, ...] = (1,),
+    core: CoreConfig = LITTLE,
+    channels: int = SMALL_STACK.channels,
+) -> SystemConfig:
+    """The same with small stacks of HBM behind each chip, whole unless ``stack_lines`` says less."""
+    stack = SMALL_STACK.replace(requesters=cores + 2, channels=channels)
+    space = stack.stack_bytes // LINE_BYTES
+    plain = system_config(sizes, cores, chip_lines=space * stacks, core=core)
+    return dataclasses.replace(plain, stack=stack, stacks=stacks, stack_lines=stack_lines or space)
+
+
+LINK = LinkConfig(timeout=32, retries=3)
+CABLED = dataclasses.replace(hbm_config(sizes=(3,), core=MOVER), cable=LINK, patience=1024)
+"""Three chips with HBM on cables that are soon declared dead: everything that can go wrong."""
+
+
+def switched_config(servers: int, chips: int, levels: int, chip_lines: int = 128) -> SystemConfig:
+    """Small chips on switches."""
+    switches = SwitchedServers(servers=servers, chips=chips, levels=levels)
+    core = dataclasses.replace(MOVER, hbm_lines=chip_lines * switches.nodes)
+    return SystemConfig(core=core, switches=switches, cores=1, chip_lines=chip_lines)
 
 
 KINDS = {
