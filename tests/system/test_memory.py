@@ -174,7 +174,7 @@ def test_a_reset_forgets_requests_and_keeps_lines(model: Model) -> None:
         ({"stack_lines": 0}, "stack_lines = 0"),
         ({"stack_lines": 1025}, "stack_lines = 1025: legal is 1 to 1024"),
         ({"stacks": 1}, "chip_lines = 2048: legal is 1024 for each stack"),
-        ({"stack": SMALL_STACK}, r"stack\.requesters = 3: legal is 4, in order"),
+        ({"stack": SMALL_STACK.replace(channels=1)}, r"stack\.requesters = 3: legal is 4, in order"),
     ],
 )
 def test_a_stack_that_does_not_fit_its_chip_is_refused(changes: dict[str, Any], message: str) -> None:
