@@ -56,7 +56,7 @@ def test_every_row_is_faster_than_the_reference(tmp_path: Path) -> None:
 def test_two_ranks_are_within_a_fifth_of_the_published_curve() -> None:
     records = bench_two_ranks()
     assert len(records) == 7
-    assert all(record.value < 0.2 for record in records)
+    assert all(record.met for record in records)
 
 
 @pytest.fixture(scope="module")
