@@ -244,7 +244,18 @@ COMPOSED = ("core", "system")
 """Rooms whose blocks join blocks of other rooms: converting each instance again would take minutes."""
 
 
-@pytest.mark.parametrize("name", sorted(name for name in BLOCKS if name.split(".")[0] not in COMPOSED))
+LANES = ("scalar.engine", "vector.engine")
+"""Blocks whose lanes take a minute to convert one by one."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.long] if name in LANES else [])
+        for name in sorted(BLOCKS)
+        if name.split(".")[0] not in COMPOSED
+    ],
+)
 def test_every_block_of_the_catalog_repeats_no_module_and_hides_no_difference(name: str) -> None:
     check_modules(emit(BLOCKS[name](machine_named("TINY")), thorough=True))
 
