@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 
 from examples.parallel import LAYERS, outputs, torus
-from golden.system.system import System
-from sdk.collectives import Ring
 from sdk.run import Result
-from sdk.system import SystemProgram
+from tests.system.collective import check_collective
 from verif.system.driver import RtlSystem
 
 TOLERANCE = 0.02
@@ -30,19 +28,8 @@ def check_time(golden: list[Result], rtl: list[Result]) -> None:
 
 @pytest.mark.parametrize("operation", ["reduce_scatter", "all_gather", "all_reduce", "all_to_all"])
 def test_collectives_leave_what_golden_leaves_in_every_memory(operation: str, chips: RtlSystem) -> None:
-    config = chips.config
     rng = np.random.default_rng(7)
-    program, golden = SystemProgram(config), System(config)
-    blank = np.zeros(config.chips * config.chip_bytes, np.uint8)
-    for machine in (golden, chips):
-        machine.write(0, blank)
-    for core in program.programs:
-        core.hbm("x", (config.chips, 16), "fp32")
-    ring = rng.permutation(config.chips).tolist()
-    Ring([program.programs[core] for core in ring], ring, "x").run(operation)
-    inputs = [{"x": rng.standard_normal((config.chips, 16)).astype(np.float32)} for _ in program.programs]
-    check_time(program.run(golden, inputs), program.run(chips, inputs))
-    np.testing.assert_array_equal(chips.read(0, len(blank)), golden.read(0, len(blank)))
+    check_time(*check_collective(chips, operation, rng.permutation(chips.config.chips).tolist(), rng)[1:])
 
 
 @pytest.mark.parametrize("name", LAYERS)

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from golden.system.system import System
-from sdk.collectives import Ring
-from sdk.system import SystemProgram
+from tests.system.collective import check_collective
 from verif.system.driver import RtlSystem
 from verif.system.programs import load, switched_config, transfers
 
@@ -26,20 +25,10 @@ def chips() -> Iterator[RtlSystem]:
 @pytest.mark.parametrize("operation", ["reduce_scatter", "all_gather", "all_reduce", "all_to_all"])
 def test_collectives_leave_what_golden_leaves_in_every_memory(operation: str, chips: RtlSystem) -> None:
     rng = np.random.default_rng(7)
-    program, golden = SystemProgram(CONFIG), System(CONFIG)
-    blank = np.zeros(CONFIG.chips * CONFIG.chip_bytes, np.uint8)
-    for machine in (golden, chips):
-        machine.write(0, blank)
-    for p in program.programs:
-        p.hbm("x", (CONFIG.chips, 16), "fp32")
-    ring = rng.permutation(CONFIG.chips).tolist()
-    Ring([program.programs[core] for core in ring], ring, "x").run(operation)
-    inputs = [{"x": rng.standard_normal((CONFIG.chips, 16)).astype(np.float32)} for _ in program.programs]
-    for machine in (golden, chips):
-        program.run(machine, inputs)
-    np.testing.assert_array_equal(chips.read(0, len(blank)), golden.read(0, len(blank)))
+    golden, _, _ = check_collective(chips, operation, rng.permutation(CONFIG.chips).tolist(), rng)
+    size = CONFIG.chips * CONFIG.chip_bytes
     golden.hbm[5] ^= 1
-    assert not np.array_equal(chips.read(0, len(blank)), golden.read(0, len(blank)))
+    assert not np.array_equal(chips.read(0, size), golden.read(0, size))
 
 
 def test_random_transfers_between_all_chips(chips: RtlSystem) -> None:
