@@ -43,13 +43,11 @@ def _mish(x: Array) -> Array:
 
 
 def _gelu_dx(x: Array) -> Array:
-    near = _near_root("gelu_dx", x)
-    return np.where(np.isnan(near), special.erfc(-x * SQRT_HALF) / 2 + x * DENSITY * np.exp(-x * x / 2), near)
+    return _with_root("gelu_dx", x, special.erfc(-x * SQRT_HALF) / 2 + x * DENSITY * np.exp(-x * x / 2))
 
 
 def _silu_dx(x: Array) -> Array:
-    near = _near_root("silu_dx", x)
-    return np.where(np.isnan(near), _sigmoid(x) * (1 + x * _sigmoid(-x)), near)
+    return _with_root("silu_dx", x, _sigmoid(x) * (1 + x * _sigmoid(-x)))
 
 
 REFERENCES: dict[str, Callable[[Array], Array]] = {
@@ -110,8 +108,8 @@ def root_of(name: str) -> mpmath.mpf | None:
 _SERIES: dict[str, tuple[float, float, list[float]]] = {}
 
 
-def _near_root(name: str, x: Array) -> Array:
-    """The Taylor series at the function's root, where the closed form cancels; NaN elsewhere."""
+def _with_root(name: str, x: Array, value: Array) -> Array:
+    """``value``, but near the function's root, where its closed form cancels, the Taylor series there."""
     if name not in _SERIES:
         with mpmath.workdps(60):
             root = root_of(name)
@@ -121,7 +119,11 @@ def _near_root(name: str, x: Array) -> Array:
             _SERIES[name] = high, float(root - high), [0.0, *map(float, terms[1:])]
     high, low, terms = _SERIES[name]
     distance = (x - high) - low
-    return np.where(np.abs(distance) < ROOT_RADIUS, np.polynomial.polynomial.polyval(distance, terms), np.nan)
+    near = np.abs(distance) < ROOT_RADIUS
+    if near.any():
+        value = np.where(near, 0, value)
+        value[near] = np.polynomial.polynomial.polyval(distance[near], terms)
+    return value
 
 
 def ulp_error(result: npt.NDArray[np.float32], truth: Array) -> Array:
