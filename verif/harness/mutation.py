@@ -30,6 +30,9 @@ MEMORY_CONTROL = re.compile(r" -port (RD_(EN|CLK|ARST|SRST)|WR_CLK) ")
 EQUIVALENCE_SECONDS = 60
 """Time for the proof that a survivor is equivalent; without one it counts as alive."""
 
+HOPELESS = 3
+"""Proofs without an end, one after the other, after which the block is too large for them: the rest counts as alive."""
+
 SILENT = 2000
 """Cycles without a transfer after which a mutant is taken for stuck."""
 
@@ -159,15 +162,23 @@ def _check(bench: Bench, block: Any, config: Parameters, mutants: Mutants, numbe
 
 def _equivalent(mutants: Mutants, numbers: Sequence[int]) -> Iterator[int]:
     """Those of ``numbers`` whose mutant is proven to compute the same function, register by register."""
+    endless = 0
     for number in numbers:
+        if endless == HOPELESS:
+            return
         with tempfile.TemporaryDirectory(prefix="systola-") as folder:
             work = Path(folder)
             (work / "design.v").write_text(mutants.design.verilog)
             (work / "equal.ys").write_text("\n".join(_equivalence_script(mutants.design, number)))
             try:
                 _yosys(work, "script equal.ys", EQUIVALENCE_SECONDS)
-            except (ToolError, subprocess.TimeoutExpired):
+            except subprocess.TimeoutExpired:
+                endless += 1
                 continue
+            except ToolError:
+                endless = 0
+                continue
+        endless = 0
         yield number
 
 
