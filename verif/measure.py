@@ -30,11 +30,13 @@ def run_coverage(
 ) -> list[Record]:
     """Run the benches with coverage, merge what they met, write ``build/coverage`` and return the records.
 
+    The file is called ``coverage``, or as the named benches are, so that blocks can be measured one by one.
     Code coverage counts every module below the blocks of the benches that ran; a bin of a cover group that nobody met
     is named in the record.
     """
     for stale in (BUILD / "coverage").glob("*.dat"):
         stale.unlink()
+    name = "-".join(names) if names else "coverage"
     rows = run_benches(names, seed=seed, coverage=True, long=long, console=console)
     hits: Counter[str] = Counter()
     for row in rows:
@@ -45,7 +47,7 @@ def run_coverage(
     for (module, kind), tally in tallies(points, read_exclusions(EXCLUSIONS)).items():
         records.append(Record(module, f"{kind} coverage", round(tally.percent, 2), "%", GOALS.get(kind)))
     records += _overall(records)
-    write("coverage", "coverage", records, seed=rows[0].seed if rows else None)
+    write("coverage", name, records, seed=rows[0].seed if rows else None)
     return records
 
 
