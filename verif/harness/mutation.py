@@ -70,9 +70,9 @@ class _MutantModel(Model):
         super().__init__(design, seed=seed)
 
     def run(self, *arguments: Any, **options: Any) -> Any:
-        """Run with the mutant selected; a mutant that falls silent is not waited for."""
+        """Run with the mutant selected; a mutant whose streams fall silent is not waited for."""
         options["hold"] = {**(options.get("hold") or {}), SELECT: self.number}
-        if options.get("idle", -1) < 0:
+        if options.get("idle", -1) < 0 and (arguments or options.get("inputs") or options.get("expect")):
             options["idle"] = SILENT
         return super().run(*arguments, **options)
 
