@@ -160,12 +160,18 @@ def on_cores(workers: int | None = None, work: Callable[[Point], dict[str, Any]]
 def on_dask(client: Any, work: Callable[[Point], dict[str, Any]] = evaluate) -> Submit:
     """Workers of a Dask cluster (a ``distributed.Client``); the package must be importable there.
 
-    A cluster in which nobody works for :data:`PATIENCE_SECONDS` has lost its workers, and with them the rest.
+    A cluster in which nobody works for :data:`PATIENCE_SECONDS` has lost its workers, one whose scheduler no longer
+    answers everything; the rest of the points is lost with either.
     """
+    gone = False
 
     def together(points: Sequence[Point]) -> Iterator[tuple[Point, dict[str, Any] | None]]:
         import distributed
 
+        nonlocal gone
+        if gone:
+            yield from ((point, None) for point in points)
+            return
         futures = {client.submit(work, point, pure=False): point for point in points}
         waiting = set(futures)
         while waiting:
@@ -175,6 +181,10 @@ def on_dask(client: Any, work: Callable[[Point], dict[str, Any]] = evaluate) -> 
                 if any(client.processing().values()):
                     continue
                 client.cancel(list(waiting))
+                gone = True
+            except concurrent.futures.CancelledError:  # the connection to the scheduler is lost
+                gone = True
+            if gone:
                 yield from ((futures[future], None) for future in waiting)
                 return
             waiting -= done

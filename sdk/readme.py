@@ -3,7 +3,6 @@
 Each stands between two comments, ``<!-- name -->`` and ``<!-- /name -->``; what is between them is replaced.
 """
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,8 @@ def status_rows(build: Path | None = None) -> list[dict[str, Any]]:
     """One row a block from ``build/sim``: configurations, tests, vectors, mismatches, and its page in the docs."""
     rows = []
     for path in sorted(((build or results.BUILD) / "sim").glob("*.json")):
-        content = json.loads(path.read_text())
         figures: dict[str, list[Any]] = {}
-        for record in content["records"]:
+        for record in results.records_of(path):
             figures.setdefault(record["figure"], []).append(record["value"])
         room = path.stem.split(".")[0]
         pages = [f"blocks/{path.stem.replace('.', '_')}.md", f"blocks/{room}.md", f"{room}.md"]

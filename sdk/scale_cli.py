@@ -206,10 +206,14 @@ def sweep(
     table(f"{len(timed)} of {len(outcomes)} points are legal; fastest first", columns, rows)
     if not timed and outcomes:
         click.echo(f"all refused, the first: {outcomes[0]['refused']}", err=True)
-    for point in lost:
-        click.echo(f"lost with its worker: {point.preset} {point.model} {point.parallel}; run again", err=True)
     click.echo(path)
-    sys.exit(1 if lost or not timed else 0)
+    if lost:
+        first = f"{lost[0].preset} {lost[0].model} {lost[0].parallel}"
+        count = f"{len(lost)} of {len(lost) + len(outcomes)} points"
+        raise ParameterError(
+            f"{count} lost with their workers, the first: {first}; what is finished is kept: run the same sweep again"
+        )
+    sys.exit(0 if timed else 1)
 
 
 def _cluster(stack: contextlib.ExitStack, address: str) -> Any:

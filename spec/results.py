@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from spec.parameters import ParameterError
+
 BUILD = Path(os.environ.get("SYSTOLA_BUILD", "build"))
 """Where every target writes; relative to the directory the command was started in."""
 
@@ -47,6 +49,10 @@ class Record:
         return {**fields, "met": self.met}
 
 
+FIELDS = tuple(Record("", "", 0).as_dict())
+"""What a record in a file has."""
+
+
 def write(
     target: str,
     name: str,
@@ -78,9 +84,20 @@ def write(
 
 def read(build: Path | None = None) -> list[dict[str, Any]]:
     """Every record below ``build``, each with the ``target`` and ``file`` it came from, in file order."""
-    rows = []
-    for path in sorted((build or BUILD).glob("*/*.json")):
+    return [record for path in sorted((build or BUILD).glob("*/*.json")) for record in records_of(path)]
+
+
+def records_of(path: Path) -> list[dict[str, Any]]:
+    """The records of one file, each with the ``target`` and ``file`` it came from; a file of something else has none.
+
+    A broken file is refused with what is wrong and what makes it anew.
+    """
+    try:
         content = json.loads(path.read_text())
-        if isinstance(content, dict) and "records" in content:
-            rows += [{**record, "made_by": content["target"], "file": path.name} for record in content["records"]]
-    return rows
+        if not isinstance(content, dict) or "records" not in content:
+            return []
+        made = {"made_by": content["target"], "file": path.name}
+        return [{**{field: record[field] for field in FIELDS}, **made} for record in content["records"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        remedy = f"run `systola {path.parent.name}` again, or remove it"
+        raise ParameterError(f"{path}: not a results file ({type(error).__name__}: {error}); {remedy}") from None

@@ -1,9 +1,12 @@
 import json
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from scale.sweep import Point, Submit, evaluate
 from sdk.cli import main
 from spec import results
 
@@ -78,6 +81,46 @@ def test_sweep_says_why_when_nothing_is_legal() -> None:
     shown = _run("sweep", *SMALL, "--parallel", "tp=3", "--assume", ASSUME, "--workers", "1")
     assert shown.exit_code == 1
     assert "all refused, the first: parallel: heads = 4 does not divide by tp = 3" in shown.output
+
+
+@pytest.mark.parametrize("command", ["scale", "sweep"])
+def test_a_broken_bench_is_refused_with_one_line(build: Path, command: str) -> None:
+    (build / "bench").mkdir()
+    (build / "bench" / "hbm.json").write_text('{"records": [')
+    shown = _run(command, *SMALL, "--parallel", "tp=4,dp=4", "--assume", "link=0.9,hop_cycles=3")
+    assert shown.exit_code == 2
+    assert "hbm.json: not a results file (JSONDecodeError" in shown.output
+    assert "run `systola bench --block hbm`, or state it with `--assume hbm=...`" in shown.output
+    assert len(shown.output.strip().splitlines()) == 1
+
+
+def test_points_lost_with_their_workers_are_one_message_and_what_is_finished_stays(
+    build: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def forgetful(_: int | None) -> Submit:
+        def submit(points: Sequence[Point]) -> Iterator[tuple[Point, dict[str, Any] | None]]:
+            for point in points:
+                yield point, None if point.parallel == "tp=2,dp=8" else evaluate(point)
+
+        return submit
+
+    parts = ["--parallel", "tp=4,dp=4", "--parallel", "tp=2,dp=8", "--parallel", "tp=1,dp=16"]
+    with monkeypatch.context() as patch:
+        patch.setattr("scale.sweep.on_cores", forgetful)
+        shown = _run("sweep", *SMALL, *parts, "--assume", ASSUME)
+    assert shown.exit_code == 2
+    assert "2 of 2 points are legal" in shown.stdout
+    assert shown.stderr == (
+        "systola: 1 of 3 points lost with their workers, the first: trn2-instance tiny-dense tp=2,dp=8; "
+        "what is finished is kept: run the same sweep again\n"
+    )
+    path = build / "sweep" / "sweep.jsonl"
+    kept = path.read_text()
+    assert len(kept.splitlines()) == 2
+    again = _run("sweep", *SMALL, *parts, "--assume", ASSUME, "--workers", "1")
+    assert again.exit_code == 0
+    assert path.read_text().startswith(kept)
+    assert len(path.read_text().splitlines()) == 3
 
 
 @pytest.mark.long

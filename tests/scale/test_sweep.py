@@ -1,7 +1,7 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,30 @@ def _cluster(workers: int) -> Iterator[Any]:
         distributed.Client(cluster) as client,
     ):
         yield client
+
+
+class _LostScheduler:
+    """A client of a cluster whose scheduler goes away, as ``distributed`` reports it."""
+
+    def submit(self, work: Callable[[Point], dict[str, Any]], point: Point, *, pure: bool) -> object:
+        """A future."""
+        return object()
+
+
+def test_a_scheduler_that_goes_away_costs_what_was_not_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import distributed
+
+    asked = []
+
+    def wait(waiting: set[object], **_: Any) -> None:
+        asked.append(len(waiting))
+        raise distributed.client.FuturesCancelledError([])
+
+    monkeypatch.setattr(distributed, "wait", wait)
+    assert sweep(POINTS, tmp_path / "sweep.jsonl", on_dask(_LostScheduler())) == ([], POINTS)
+    assert asked == [4], "a cluster that is gone is asked again"
 
 
 @pytest.mark.long

@@ -59,3 +59,24 @@ def test_status_prints_what_was_measured(elsewhere: Path) -> None:
     assert done.exit_code == 0
     assert "fifo" in done.stdout
     assert "no" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("{", "JSONDecodeError"),
+        ('{"target": "bench", "records": 3}', "TypeError"),
+        ('{"target": "bench", "records": [{"block": "fifo"}]}', "KeyError: 'figure'"),
+        ('{"records": []}', "KeyError: 'target'"),
+    ],
+)
+def test_a_broken_file_of_results_is_named_and_the_rest_is_untouched(elsewhere: Path, text: str, reason: str) -> None:
+    whole = results.write("bench", "fifo", [results.Record("fifo", "depth", 3, target=4)])
+    before = whole.read_bytes()
+    (whole.parent / "hbm.json").write_text(text)
+    done = CliRunner().invoke(main, ["status"])
+    assert done.exit_code == 2
+    assert done.stderr.count("\n") == 1
+    assert f"hbm.json: not a results file ({reason}" in done.stderr
+    assert "run `systola bench` again, or remove it" in done.stderr
+    assert whole.read_bytes() == before
