@@ -82,7 +82,7 @@ def python(*arguments: str) -> int:
 
 
 block_option = click.option("--block", default="all", show_default=True, help="Dotted block name, or all.")
-seed_option = click.option("--seed", type=int, default=None, help="Seed of every random choice; printed when drawn.")
+seed_option = click.option("--seed", type=int, default=None, help="Seed of every random choice; SEED or 1 otherwise.")
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -19,7 +19,7 @@ from rich.table import Table
 from spec.results import BUILD, Record, write
 from verif.catalog import BENCHES, bench_named
 from verif.harness.bench import Row
-from verif.harness.runner import chosen_seed
+from verif.harness.runner import new_seed
 
 Job = tuple[str, str, int]
 """Bench, digest of the configuration, seed: small enough to travel."""
@@ -50,7 +50,7 @@ def run_regression(
     seeds: int, *, first: int | None = None, scheduler: str | None = None, console: Console | None = None
 ) -> list[Row]:
     """Run all jobs on this machine's cores, or on the Dask cluster at ``scheduler``, and write the reports."""
-    first = chosen_seed(first)
+    first = new_seed() if first is None else first
     work = jobs_of(seeds, first)
     console = console or Console()
     console.print(f"{len(work)} jobs, seeds {first} to {first + seeds - 1}")

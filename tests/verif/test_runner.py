@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.verif.harness_blocks import Relay, RelayConfig
-from verif.harness.runner import Report, chosen_seed, run_cocotb
+from verif.harness.runner import Report, chosen_seed, new_seed, run_cocotb
 
 
 @pytest.fixture(scope="module")
@@ -73,4 +73,5 @@ def test_the_seed_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) ->
     assert chosen_seed() == 16
     assert chosen_seed(3) == 3
     monkeypatch.setenv("SEED", "")
-    assert chosen_seed() != chosen_seed()
+    assert chosen_seed() == chosen_seed()
+    assert new_seed() != new_seed()
