@@ -24,7 +24,7 @@ from verif.harness.packing import to_words
 from verif.link.curves import Peer, Point, bound, peers, point, port_bound, saturation
 from verif.link.layer import flips
 from verif.link.replay import fabric_model, replay
-from verif.link.switch import unfairness, wait
+from verif.link.switch import arrivals, compare, switch_model, unfairness, wait
 
 CYCLES = {2: 20_000, 3: 6_000}
 """Length of one run of the search, by dimensions: as many packets each, so equally steady means."""
@@ -59,6 +59,9 @@ RATES = (1e-6, 1e-4, 1e-3)
 
 SWITCH_SLOTS = {16: 100_000, 64: 40_000, 144: 40_000}
 """Slots of one run of the switch, a quarter of them warm-up; the reference simulated 15,000."""
+
+SWITCH_RTL_SLOTS = 400
+"""Slots of each run on RTL, at full load."""
 
 Figure = functools.partial(Record, "link.router")
 
@@ -219,7 +222,7 @@ def _goodput() -> list[Record]:
 
 
 def _switch() -> list[Record]:
-    """Wait and throughput of the cycle-exact model, which the bench ``link.switch`` holds to RTL."""
+    """Wait and throughput of the cycle-exact model, and RTL of the same size beside it, uniform and in bursts."""
     records = []
     for ports, slots in SWITCH_SLOTS.items():
         config = SwitchConfig(ports=ports, depth=256)
@@ -233,5 +236,22 @@ def _switch() -> list[Record]:
             Record("link.switch", f"{name}: uniform, full load", round(100 * uniform, 2), "% of line rate", 99),
             Record("link.switch", f"{name}: bursts of 8, full load", round(100 * bursts, 2), "% of line rate", 95),
             Record("link.switch", f"{name}: unfairness at a hot output", unfair, "%", 2, better="lower"),
+            *_switch_rtl(config, name),
         ]
     return records
+
+
+def _switch_rtl(config: SwitchConfig, name: str) -> list[Record]:
+    """Every output and every ready of RTL against the model, in every cycle."""
+    cycles, wrong, compared = SWITCH_RTL_SLOTS * config.slot_cycles + config.ports, 0, 0
+    with switch_model(config) as model:
+        for burst in (1, 8):
+            cells = arrivals(config, 1.0, SWITCH_RTL_SLOTS, np.random.default_rng(burst), burst=burst)
+            wrong += compare(model, config, cells, cycles)["wrong"]
+            compared += 2 * cycles * config.ports
+        speed = round(model.cycles / model.seconds)
+    note = f"{compared:,} values compared, uniform and bursts of 8 at full load"
+    return [
+        Record("link.switch", f"{name}: RTL values that differ from the model", wrong, "values", 0, note, "lower"),
+        Record("link.switch", f"{name}: RTL", speed, "cycles/s"),
+    ]

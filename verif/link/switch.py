@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golden.link.switch import run
-from hdl.link.switch import Switch
+from hdl.link.switch import Column, Switch, SwitchInput, Turn
 from spec.link import SwitchConfig
 from verif.harness import counts
 from verif.harness.bench import Bench, Trial
@@ -72,6 +72,12 @@ def compare(model: Model, config: SwitchConfig, cells: Cells, cycles: int, fault
     counts.add(2 * cycles * config.ports, wrong)
     golden["wrong"] = wrong
     return golden
+
+
+def switch_model(config: SwitchConfig) -> Model:
+    """A compiled model whose inputs, turns and columns are each compiled once: 144 ports fit."""
+    parts = (SwitchInput(config), Turn(config), Column(config))
+    return Model(Switch(config), no_inline=[part.module_name for part in parts])
 
 
 def wait(
