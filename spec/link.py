@@ -6,6 +6,7 @@ A flit is ``flit_bits`` of data with a ``first`` and a ``last`` mark. The data o
 
 import dataclasses
 import enum
+import math
 
 from spec.parameters import Parameters, parameter, refuse
 from spec.topology import Torus
@@ -134,6 +135,10 @@ class OutputConfig(Parameters):
         return -(-(self.router.flit_bits + 2 + self.router.lane_bits) // self.cycles)
 
 
+ERROR_RATE = 1e-3
+"""Bit error rate that cables are made for."""
+FALSE_DEATH = 1e-9
+"""Chance, for each payload, that a cable of that rate may be declared dead though it is not."""
 CRC_POLYNOMIALS = {8: 0x07, 16: 0x1021, 32: 0x04C11DB7}
 """Generator polynomial by width: CRC-8, CRC-16-CCITT, CRC-32."""
 
@@ -154,10 +159,10 @@ class LinkConfig(Parameters):
     retries: int = parameter(15, unit="retries", low=1, high=255, doc="timeouts in a row after which the link is dead")
 
     def check(self) -> None:
-        """Refuse a timeout shorter than a round trip."""
-        if self.timeout < self.round_trip:
+        """Refuse a timeout in which no acknowledgement can come."""
+        if self.timeout <= self.round_trip:
             raise refuse(
-                "LinkConfig", "timeout", self.timeout, f"at least the round trip of {self.round_trip}", "cycles"
+                "LinkConfig", "timeout", self.timeout, f"more than the round trip of {self.round_trip}", "cycles"
             )
 
     @property
@@ -193,6 +198,18 @@ class LinkConfig(Parameters):
         """Width of a frame."""
         return sum(width for _, width in self.frame)
 
+    def fruitless(self, error_rate: float) -> float:
+        """Bound on the chance that a timeout passes without progress though the cable has only bit errors.
+
+        The oldest payload is damaged, or it is whole and all acknowledgements that still come in time are damaged.
+        """
+        damaged = -math.expm1(self.frame_bits * math.log1p(-error_rate))
+        return min(1.0, damaged + damaged ** (self.timeout - self.round_trip))
+
+    def false_death(self, error_rate: float) -> float:
+        """Bound on the chance, for each payload, that bit errors alone let the link count as dead."""
+        return self.fruitless(error_rate) ** self.retries
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CableConfig(Parameters):
@@ -201,6 +218,19 @@ class CableConfig(Parameters):
     router: RouterConfig
     link: LinkConfig = LinkConfig()
     """The payload is as wide as the router's wires, whatever ``link.payload_bits`` says."""
+
+    def check(self) -> None:
+        """Refuse a cable that noise alone would end."""
+        layer = self.layer
+        if layer.false_death(ERROR_RATE) > FALSE_DEATH:
+            raise refuse(
+                "CableConfig",
+                "link.retries",
+                layer.retries,
+                f"enough for frames of {layer.frame_bits} bits: at a bit error rate of {ERROR_RATE} a healthy cable "
+                f"would be given up with a chance of {layer.false_death(ERROR_RATE):.0e} a payload, "
+                f"more than {FALSE_DEATH}",
+            )
 
     @property
     def layer(self) -> LinkConfig:

@@ -72,6 +72,11 @@ class SystemConfig(Parameters):
                 raise refuse(name, "router.max_flits", router.max_flits, f"at least {self.packet_flits}")
         elif self.cable is not None:
             raise refuse(name, "cable", self.cable, "none between switches")
+        if self.cables is not None and self.patience < 2 * self.cables.layer.silence:
+            least = 2 * self.cables.layer.silence
+            raise refuse(
+                name, "patience", self.patience, f"at least {least}: twice what a cable needs to die", "cycles"
+            )
         lines = self.chip_lines * self.chips
         if self.core.hbm_lines != lines:
             raise refuse(name, "core.hbm_lines", self.core.hbm_lines, f"{lines}, the lines of all chips")

@@ -7,8 +7,9 @@ from amaranth.sim import Simulator
 
 from golden.link.link import End, crc, goodput_bound
 from hdl.link.crc import crc as crc_in_gates
-from spec.link import LinkConfig
+from spec.link import ERROR_RATE, FALSE_DEATH, CableConfig, LinkConfig, RouterConfig
 from spec.parameters import ParameterError
+from spec.topology import Torus
 from verif.link.layer import carry, flips
 
 
@@ -89,6 +90,37 @@ def test_a_cut_wire_kills_both_ends_and_the_sender_goes_on() -> None:
     assert ends[0].ready
 
 
-def test_a_timeout_below_the_round_trip_is_refused() -> None:
-    with pytest.raises(ParameterError, match="round trip"):
-        LinkConfig(wire_cycles=20, timeout=30)
+def test_a_timeout_in_which_no_acknowledgement_can_come_is_refused() -> None:
+    round_trip = LinkConfig(wire_cycles=11).round_trip
+    assert LinkConfig(wire_cycles=11, timeout=round_trip + 1).timeout > round_trip
+    with pytest.raises(ParameterError, match=f"more than the round trip of {round_trip}"):
+        LinkConfig(wire_cycles=11, timeout=round_trip)
+
+
+def deaths(config: LinkConfig, rate: float, payloads: int, gap: int, rng: np.random.Generator) -> int:
+    """How often noise alone ends a cable that is given a payload every ``gap`` cycles, and a new one each time."""
+    errors = [flips(rng, config, rate, payloads * gap) for _ in range(2)]
+    count, ends = 0, [End(config), End(config)]
+    for cycle in range(payloads * gap):
+        seen = [end.transmit ^ errors[number][cycle] for number, end in enumerate(ends)]
+        for number, end in enumerate(ends):
+            end.step(seen[1 - number], 5 if number == cycle % gap == 0 and end.ready else None)
+        if ends[0].dead or ends[1].dead:
+            count, ends = count + 1, [End(config), End(config)]
+    return count
+
+
+def test_the_chance_of_a_false_death_is_the_stated_one() -> None:
+    config = LinkConfig(payload_bits=7, sequence_bits=3, crc_bits=8, wire_cycles=0, timeout=9, retries=3)
+    rate, payloads, gap = 2e-2, 600, 10
+    expected = payloads * config.false_death(rate)
+    # A bound, and where payloads are rare a tight one; deaths are rare and independent.
+    assert 0.5 * expected < deaths(config, rate, payloads, gap, np.random.default_rng(3)) < expected + 4 * expected**0.5
+    assert deaths(config.replace(retries=12), rate, payloads, gap, np.random.default_rng(3)) == 0
+
+
+def test_a_cable_that_noise_would_end_is_refused() -> None:
+    router = RouterConfig(torus=Torus(sizes=(3,)))
+    assert CableConfig(router=router).layer.false_death(ERROR_RATE) < FALSE_DEATH
+    with pytest.raises(ParameterError, match=r"link\.retries = 3: legal is enough for frames of 165 bits"):
+        CableConfig(router=router, link=LinkConfig(retries=3))

@@ -11,6 +11,7 @@ from sdk.collectives import Ring
 from sdk.run import load as load_program
 from sdk.system import SystemProgram
 from spec.isa import REASONS
+from spec.link import ERROR_RATE
 from verif.link.layer import flips
 from verif.system.driver import RtlSystem
 from verif.system.programs import CABLED, LINK, load, transfers
@@ -68,17 +69,18 @@ def tensor(chips: RtlSystem, system: SystemProgram, core: int, name: str) -> Any
     return chips.read(view.offset, view.box.high - view.offset).view(np.float32).reshape(view.shape)
 
 
-def test_errors_on_every_cable_change_nothing_but_the_time(cabled: RtlSystem) -> None:
+@pytest.mark.parametrize("rate", [1e-4, ERROR_RATE])
+def test_errors_on_every_cable_change_nothing_but_the_time(rate: float, cabled: RtlSystem) -> None:
     rng = np.random.default_rng(1)
     golden = System(CONFIG)
     size = CONFIG.chips * CONFIG.chip_bytes
     data = rng.standard_normal(size // 4).astype(np.float32).view(np.uint8)
     for machine in (golden, cabled):
         machine.write(0, data)
-    for _ in range(3):
+    for _ in range(10):
         programs = transfers(CONFIG, rng, 12).programs
         golden.run(load(golden, programs))
-        reports = cabled.run(load(cabled, programs), drive=noise(1e-4, 2 * NOISE, rng))
+        reports = cabled.run(load(cabled, programs), drive=noise(rate, 2 * NOISE, rng))
         assert reasons(reports) == ["none"] * 3
     np.testing.assert_array_equal(cabled.read(0, size), golden.read(0, size))
     golden.hbm[77] ^= 1
@@ -93,7 +95,7 @@ def test_an_all_reduce_over_noisy_cables_is_golden_in_every_bit(cabled: RtlSyste
     Ring(program.programs, range(3), "x").run("all_reduce")
     inputs = [{"x": rng.standard_normal((3, 16)).astype(np.float32)} for _ in program.programs]
     golden = program.run("golden", inputs)
-    reports = cabled.run(start(cabled, program, inputs), drive=noise(1e-3, 2 * NOISE, rng))
+    reports = cabled.run(start(cabled, program, inputs), drive=noise(ERROR_RATE, 2 * NOISE, rng))
     assert reasons(reports) == ["none"] * 3
     for core in range(3):
         np.testing.assert_array_equal(tensor(cabled, program, core, "x"), golden[core]["x"])

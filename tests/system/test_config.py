@@ -10,7 +10,7 @@ from spec.parameters import ParameterError
 from spec.presets import PRESETS, machine_named
 from spec.system import chip_of, instance_of, ultraserver_of
 from spec.topology import TOPOLOGIES
-from verif.system.programs import system_config
+from verif.system.programs import CABLED, system_config
 
 
 def test_the_ultraserver_of_the_real_machine_is_64_chips_with_half_width_rings() -> None:
@@ -70,3 +70,8 @@ def test_parts_that_do_not_fit_are_refused(changes: dict[str, Any], message: str
 def test_routers_that_cannot_carry_a_packet_are_refused(router: dict[str, Any], message: str) -> None:
     with pytest.raises(ParameterError, match=message):
         system_config((2, 2), **router)
+
+
+def test_a_core_that_gives_up_before_a_dead_cable_is_noticed_is_refused() -> None:
+    with pytest.raises(ParameterError, match="patience = 900 cycles: legal is at least 960"):
+        dataclasses.replace(CABLED, patience=900)

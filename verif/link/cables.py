@@ -25,9 +25,9 @@ SMALL = CableConfig(
         max_flits=4,
         tag_bits=6,
     ),
-    link=LinkConfig(timeout=32, retries=3),
+    link=LinkConfig(timeout=16, retries=8),
 )
-"""A ring; requests and answers; a cable that is declared dead soon."""
+"""A ring; requests and answers; a cable that is declared dead as soon as it may be."""
 
 Drive = Callable[[int], dict[str, int]]
 
