@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from golden.link.switch import run
-from hdl.link.switch import Column, Switch, SwitchInput, Turn
+from hdl.link.switch import Switch
 from spec.link import SwitchConfig
 from verif.harness import counts
 from verif.harness.bench import Bench, Trial
@@ -76,8 +76,9 @@ def compare(model: Model, config: SwitchConfig, cells: Cells, cycles: int, fault
 
 def switch_model(config: SwitchConfig) -> Model:
     """A compiled model whose inputs, turns and columns are each compiled once: 144 ports fit."""
-    parts = (SwitchInput(config), Turn(config), Column(config))
-    return Model(Switch(config), no_inline=[part.module_name for part in parts])
+    switch = Switch(config)
+    parts = (switch.inputs[0], switch.grants[0], switch.columns[0])
+    return Model(switch, no_inline=[part.module_name for part in parts])
 
 
 def wait(
