@@ -21,7 +21,7 @@ from spec.hbm_controller import HbmControllerConfig
 from spec.results import Record
 from verif.harness.model import Model
 from verif.hbm.player import HbmPlayer
-from verif.hbm.replay import FIRST_OFFER, first_difference, run
+from verif.hbm.replay import FIRST_OFFER, expected, first_difference, run
 from verif.hbm.traces import DEFAULT_BYTES, TRACES, best_peer, lines
 
 Ints = NDArray[np.int64]
@@ -73,7 +73,7 @@ def _trace(model: Model, name: str, total: int) -> list[Record]:
     golden = replay(CONFIG, addresses, writes, np.full(len(addresses), FIRST_OFFER))
     model.power_on()
     commands, owed = run(model, CONFIG, addresses, writes, golden.slots)
-    difference = first_difference(commands, golden)
+    difference = first_difference(commands, expected(CONFIG, golden, addresses, writes))
     if difference:
         raise AssertionError(f"{name}: {difference}")
     check(Device(CONFIG.timing, CONFIG.geometry), commands, golden.slots)

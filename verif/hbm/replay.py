@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from golden.hbm.controller import ACT, PRE, READ, REF, Replay, lines_of
+from golden.hbm.controller import ACT, PRE, READ, REF, WR, Replay, lines_of
 from spec.hbm_controller import HbmControllerConfig
 from verif.harness.model import Model
 from verif.harness.packing import unpack_array
@@ -36,7 +36,7 @@ def pairs(config: HbmControllerConfig, lines: Ints) -> dict[str, object]:
 
 
 def run(model: Model, config: HbmControllerConfig, addresses: Ints, writes: Ints, slots: int) -> tuple[Ints, Ints]:
-    """RTL's commands, rows of (slot, pseudo channel, kind, bank, row or column), and the refreshes owed at the end."""
+    """RTL's commands, as :func:`logged` gives them, and the refreshes owed at the end."""
     channels = range(config.geometry.pseudo_channels)
     names = [f"commands_{p}" for p in channels] + [f"owed_{p}" for p in channels]
     lines = lines_of(config, addresses, writes)
@@ -51,27 +51,39 @@ def run(model: Model, config: HbmControllerConfig, addresses: Ints, writes: Ints
 
 
 def logged(channel: int, sampled: dict[str, Any]) -> list[Ints]:
-    """Commands of one pseudo channel, sampled in each slot, as rows of (slot, pseudo channel, kind, bank, place)."""
+    """Commands of one pseudo channel, sampled in each slot.
+
+    Rows of (slot, pseudo channel, kind, bank, row or column, tag, last, open row), the last three 0 for row commands.
+    """
     column, row = sampled["column"], sampled["row"]
     columns = np.flatnonzero(column["enable"])
     rows = np.flatnonzero(row["kind"])
     kind = KINDS[row["kind"][rows].astype(np.int64)]
+    fields = [column[name][columns] for name in ("bank", "column", "tag", "last", "row")]
+    none = [np.zeros(len(rows), np.int64)] * 3
     found = (
-        (columns, column["write"][columns] + READ, column["bank"][columns], column["column"][columns]),
-        (rows, kind, row["bank"][rows], np.where(kind == ACT, row["row"][rows], 0)),
+        (columns, column["write"][columns] + READ, *fields),
+        (rows, kind, row["bank"][rows], np.where(kind == ACT, row["row"][rows], 0), *none),
     )
     return [np.stack([at, np.full(len(at), channel), *rest], 1).astype(np.int64) for at, *rest in found]
 
 
 def in_order(commands: Ints) -> Ints:
-    """Commands by slot, pseudo channel and bus, without the line index: the form in which two logs are compared."""
-    rows = commands[:, :5]
-    return rows[np.lexsort((rows[:, 2], rows[:, 1], rows[:, 0]))]
+    """Commands by slot, pseudo channel and bus: the order in which two logs are compared."""
+    return commands[np.lexsort((commands[:, 2], commands[:, 1], commands[:, 0]))]
 
 
-def first_difference(rtl: Ints, golden: Replay) -> str | None:
+def expected(config: HbmControllerConfig, golden: Replay, addresses: Ints, writes: Ints) -> Ints:
+    """Golden's commands as :func:`run` gives those of RTL."""
+    slot, channel, kind, bank, place, line = golden.commands.T
+    row = lines_of(config, addresses, writes)[line, 2]
+    marks = line % (1 << PlayerLayouts(config).tag_bits), place & 1, row
+    column = kind <= WR
+    return in_order(np.stack([slot, channel, kind, bank, place, *(np.where(column, m, 0) for m in marks)], 1))
+
+
+def first_difference(rtl: Ints, wanted: Ints) -> str | None:
     """What differs first, or None if every command is the same in the same slot."""
-    wanted = in_order(golden.commands)
     length = min(len(rtl), len(wanted))
     bad = np.flatnonzero((rtl[:length] != wanted[:length]).any(axis=1))
     if len(bad):
