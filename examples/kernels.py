@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -21,6 +22,8 @@ from sdk.program import Program
 from sdk.run import run
 from sdk.tensors import DTYPES, View
 from spec.core import CoreConfig
+from spec.formats import FLOATS
+from spec.vector import MX_LANES, MX_ROWS
 from verif.core.bench import LITTLE
 
 Array = npt.NDArray[Any]
@@ -115,6 +118,47 @@ def matmul(
     rng = np.random.default_rng(seed)
     x, y = (as_format(rng.normal(size=shape), format_) for shape in ((k, m), (k, n)))
     return Kernel(p, {"a": x, "b": y}, {"c": x.T @ y}, 1e-4 * k)
+
+
+def scaled_matmul(config: CoreConfig, blocks_: int, m: int, n: int, seed: int = 6) -> Kernel:
+    """``c = a.T @ b`` in MXFP8: both are quantized on the vector engine, then multiplied four rows a partition.
+
+    A lane's four elements are ``partitions`` rows apart, so a block that shares a scale is eight by four of them.
+    """
+    lanes, format_ = config.partitions, "fp8_e4m3fn"
+    k = MX_ROWS * lanes * blocks_
+    with Program(config) as p:
+        c = p.output("c", (m, n), "fp32")
+        sources = {"a": p.input("a", (k, m), "bf16"), "b": p.input("b", (k, n), "bf16")}
+        result = p.psum(n)[:m]
+        raws = [p.sbuf((lanes, max(m, n), MX_ROWS), "bf16") for _ in sources]
+        packed = [p.scaled(lanes, max(m, n), format_) for _ in sources]
+        for number, (_, part) in enumerate(steps(k, MX_ROWS * lanes)):
+            tiles = []
+            for raw, target, source in zip(raws, packed, sources.values(), strict=True):
+                columns = source.shape[1]
+                for group in range(MX_ROWS):
+                    p.dma(raw[:, :columns, group], source[part][group * lanes : (group + 1) * lanes])
+                tiles.append(target[:, :columns])
+                p.vector.quantize_mx(tiles[-1], raw[:, :columns])
+            p.tensor.matmul(result, tiles[0], tiles[1], accumulate=number > 0)
+        tile = p.sbuf((m, n), "fp32")
+        p.vector.tensor_copy(tile, result)
+        p.dma(c, tile)
+    rng = np.random.default_rng(seed)
+    values = {name: as_format(rng.normal(size=source.shape), "bf16") for name, source in sources.items()}
+    x, y = (microscaled(value, lanes, format_) for value in values.values())
+    return Kernel(p, values, {"c": x.T @ y}, 1e-5 * k)
+
+
+def microscaled(values: Array, lanes: int, format_: str) -> Array:
+    """Numbers rounded to blocks of eight lanes by four with a power of two each (OCP Microscaling v1.0, 6.3)."""
+    parts = values.astype(np.float64).reshape(-1, MX_ROWS, lanes // MX_LANES, MX_LANES, values.shape[1])
+    largest = np.abs(parts).max(axis=(1, 3), keepdims=True)
+    scale = np.exp2(np.floor(np.log2(largest)) - FLOATS[format_].exponent_max)
+    most = float(ml_dtypes.finfo(DTYPES[format_]).max)
+    codes = np.clip(parts / scale, -most, most).astype(np.float32).astype(DTYPES[format_])
+    return np.asarray((codes.astype(np.float64) * scale).reshape(values.shape))
 
 
 def as_format(values: Array, format_: str) -> Array:

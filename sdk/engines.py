@@ -5,16 +5,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from golden.core.pattern import operand_bytes
-from sdk.tensors import View
-from spec.isa import CONSTANT_OFFSET_BITS, DIMENSIONS
+from sdk.tensors import Scaled, Sparse, View
+from spec.isa import BESIDE_BYTES, CONSTANT_OFFSET_BITS, DIMENSIONS
 from spec.parameters import refuse
 from spec.tensor import operand_code
-from spec.vector import OPERATIONS, SEARCH_SLOTS
+from spec.vector import MX_ROWS, OPERATIONS, SEARCH_SLOTS
 
 if TYPE_CHECKING:
     from sdk.program import Program
 
 Constant = float | View
+Operand = View | Scaled | Sparse
 LEFTOVER = {"fp32": ("fp32_low", "fp32_high")}
 
 
@@ -56,34 +57,73 @@ class TensorQueue:
     def __init__(self, program: "Program") -> None:
         self.program = program
 
-    def load_stationary(self, view: View, format_: str | None = None) -> None:
-        """``view``: K partitions, M columns."""
-        code = operand_code(format_ or view.format)
-        fields = {"format": code, "columns": view.elements, **pattern("source", view, operand_bytes(code))}
-        self.program.add("tensor", "load_stationary", fields, [view], [])
+    def load_stationary(self, operand: Operand, format_: str | None = None) -> None:
+        """K partitions, M columns."""
+        view, beside, fields = self._operand(operand, format_)
+        fields |= {"columns": view.elements, "sparse": int(isinstance(operand, Sparse))}
+        self.program.add("tensor", "load_stationary", fields, [view, *beside], [])
 
-    def move(self, result: View, view: View, *, accumulate: bool = False, format_: str | None = None) -> None:
-        """Multiply the stationary loaded last with ``view``, K partitions, N columns, into PSUM."""
-        if result.memory != "psum" or result.elements != view.elements:
-            raise refuse("matmul", "result", result.shape, f"PSUM, {view.elements} columns")
-        code = operand_code(format_ or view.format)
-        fields = {
-            "format": code,
-            "columns": view.elements,
+    def move(
+        self,
+        result: View,
+        operand: View | Scaled,
+        *,
+        accumulate: bool = False,
+        format_: str | None = None,
+        planes: bool = False,
+    ) -> None:
+        """Multiply the stationary loaded last with K partitions, N columns, into PSUM.
+
+        With ``planes``, what a sparse stationary chooses from, the first free dimension is theirs.
+        """
+        view, beside, fields = self._operand(operand, format_, planes)
+        columns = view.elements // (view.shape[1] if planes else 1)
+        if result.memory != "psum" or result.elements != columns:
+            raise refuse("matmul", "result", result.shape, f"PSUM, {columns} columns")
+        fields |= {
+            "columns": columns,
             "location": result.offset // 4,
             "accumulate": int(accumulate),
-            **pattern("source", view, operand_bytes(code)),
+            "sparse": int(planes),
         }
-        self.program.add("tensor", "matmul", fields, [view, *([result] if accumulate else [])], [result])
+        self.program.add("tensor", "matmul", fields, [view, *beside, *([result] if accumulate else [])], [result])
 
-    def matmul(self, result: View, stationary: View, moving: View, *, accumulate: bool = False) -> None:
-        """``result (+)= stationary.T @ moving``; fp32 operands take four passes."""
-        halves = {view: LEFTOVER.get(view.format, (view.format,)) for view in (stationary, moving)}
-        for one in halves[stationary]:
+    def matmul(self, result: View, stationary: Operand, moving: View | Scaled, *, accumulate: bool = False) -> None:
+        """``result (+)= stationary.T @ moving``; fp32 operands take four passes.
+
+        With a sparse stationary the first free dimension of ``moving`` are the planes that it chooses from. Microscaled
+        operands multiply four times as many rows.
+        """
+        sparse = isinstance(stationary, Sparse)
+        numbers = stationary.elements if isinstance(stationary, Sparse) else stationary
+        for one in LEFTOVER.get(numbers.format, (None,)):
             self.load_stationary(stationary, one)
-            for other in halves[moving]:
-                self.move(result, moving, accumulate=accumulate, format_=other)
+            for other in LEFTOVER.get(moving.format, (None,)):
+                self.move(result, moving, accumulate=accumulate, format_=other, planes=sparse)
                 accumulate = True
+
+    @staticmethod
+    def _operand(
+        operand: Operand, format_: str | None, planes: bool = False
+    ) -> tuple[View, list[View], dict[str, Any]]:
+        """The operand's elements, what is beside them, and the fields of both."""
+        view = operand if isinstance(operand, View) else operand.elements
+        beside: list[View] = []
+        name = format_ or view.format
+        if isinstance(operand, Scaled):
+            name, beside = operand.operand, [operand.scales]
+        elif isinstance(operand, Sparse):
+            beside = [operand.tags]
+        code = operand_code(name)
+        size = operand_bytes(code)
+        fields: dict[str, Any] = {"format": code, **pattern("source", view[:, 0] if planes else view, size)}
+        if planes:
+            if fields["source.num3"] != 1:
+                raise refuse("matmul", "moving", view.shape, f"planes and up to {DIMENSIONS - 1} dimensions of columns")
+            fields |= {"source.num3": view.shape[1], "source.step3": view.steps[1] // size}
+        for one in beside:
+            fields |= pattern("beside", one, BESIDE_BYTES)
+        return view, beside, fields
 
 
 class VectorQueue:
@@ -105,7 +145,7 @@ class VectorQueue:
         raw = any(OPERATIONS[fields[key]].raw for key in ("op0", "op1") if key in fields)
         for name, view in (("left", left), ("right", right), ("output", output)):
             if view is not None:
-                fields |= {f"{name}_format": view.format, **pattern(name, view)}
+                fields = {f"{name}_format": view.format, **pattern(name, view)} | fields
         for name, value in (constants or {}).items():
             found, tiles = constant(name, value, raw)
             fields |= found
@@ -211,6 +251,12 @@ class VectorQueue:
     def bn_aggr(self, output: View, left: View) -> None:
         """Mean and variance of all elements behind triples of ``bn_stats``."""
         self._add("bn_aggr", output, left, length=left.elements)
+
+    def quantize_mx(self, output: Scaled, left: View) -> None:
+        """Four elements a lane and column, ``(partitions, columns, 4)``, become microscaled operands."""
+        if left.elements != MX_ROWS * output.elements.elements:
+            raise refuse("quantize_mx", "left", left.shape, "four elements for each column of the output")
+        self._add("quantize_mx", output.tile, left, output_format=output.format, length=left.elements)
 
     def find_index8(self, output: View, values_and_data: View) -> None:
         """Indices of the first eight elements among the others, which follow them."""

@@ -16,6 +16,7 @@ touches the same bytes is ordered with semaphores (``golden.core.order``). Loops
 
 import contextlib
 import dataclasses
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,7 +26,7 @@ import numpy as np
 
 from golden.core.order import Entry, agents, encoded, ordered
 from sdk.engines import ScalarQueue, TensorQueue, VectorQueue
-from sdk.tensors import View, contiguous
+from sdk.tensors import Scaled, View, contiguous
 from spec.core import ENGINES, LINE_BYTES, WORD_BYTES, CoreConfig, core_of
 from spec.isa import DIMENSIONS, INDEXED, INSTRUCTION_BYTES, disassemble, encode
 from spec.parameters import refuse
@@ -97,6 +98,10 @@ class Program:
             raise refuse("Program", name, tuple(shape), f"at most {free} bytes a partition, as many are free")
         self._sbuf = high
         return view
+
+    def scaled(self, partitions: int, columns: int, format_: str) -> Scaled:
+        """A tile of SBUF for microscaled operands, ``format_`` that of their elements."""
+        return Scaled(self.sbuf((partitions, columns, 2), "fp32"), format_)
 
     def psum(self, columns: int, bank: int | None = None) -> View:
         """A tile of PSUM, fp32, all partitions: the first columns of a bank, by default of the banks in turn."""
@@ -186,6 +191,23 @@ class Program:
             }
             reads.append(indices)
         self.add(f"queue {queue}", "dma", fields, reads, [target])
+
+    def load(self, register: int, word: View, index: int | None = None) -> None:
+        """A register of the sync engine takes a word of HBM: the only one of a view, or with ``index``, a register that
+        holds bytes, one so far behind its first.
+        """
+        self._word("load", {"target": register}, word, index)
+
+    def store(self, word: View, register: int, index: int | None = None) -> None:
+        """The opposite of :meth:`load`."""
+        self._word("store", {"left": register}, word, index)
+
+    def _word(self, name: str, fields: dict[str, int], word: View, index: int | None) -> None:
+        if word.memory != "hbm" or word.size != WORD_BYTES or (index is None and math.prod(word.shape) != 1):
+            raise refuse(name, "word", word.shape, "one element of 4 bytes in HBM")
+        right = {"immediate": 1} if index is None else {"right": index}
+        views = ([word], []) if name == "load" else ([], [word])
+        self.add("sync", name, fields | right | {"address": word.offset}, *views)
 
     @contextlib.contextmanager
     def ring(self, queue: int = 0) -> Iterator[None]:

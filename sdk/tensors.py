@@ -8,7 +8,9 @@ import numpy as np
 
 from golden.core.order import Box
 from golden.core.pattern import element_bytes
+from spec.formats import FLOATS
 from spec.parameters import refuse
+from spec.tensor import QUADS
 
 DTYPES: dict[str, Any] = {
     "fp32": np.float32,
@@ -128,6 +130,48 @@ class View:
         if element_bytes(format_) != self.size:
             raise refuse(self.name or "tensor", "format", format_, f"a format of {self.size} bytes")
         return dataclasses.replace(self, format=format_)
+
+
+@dataclasses.dataclass(frozen=True)
+class Scaled:
+    """Microscaled operands as ``quantize_mx`` writes them: for each column of the tile a row of scales, one of words.
+
+    ``format`` is that of the elements, of which a lane's word has four.
+    """
+
+    tile: View
+    format: str
+
+    @property
+    def elements(self) -> View:
+        """The packed elements, ``(partitions, columns)``."""
+        word = "uint32" if FLOATS[self.format].storage == 8 else "uint16"
+        return dataclasses.replace(self.tile[:, :, 1], format=word)
+
+    @property
+    def scales(self) -> View:
+        """Their scales, of which those of the first lane of each eight count."""
+        return dataclasses.replace(self.tile[:, :, 0], format="uint8")
+
+    @property
+    def operand(self) -> str:
+        """Operand format of the tensor engine."""
+        return next(name for name, element in QUADS.items() if element == self.format)
+
+    def __getitem__(self, key: Any) -> Self:
+        """Some partitions, some columns."""
+        return dataclasses.replace(self, tile=self.tile[key])
+
+
+@dataclasses.dataclass(frozen=True)
+class Sparse:
+    """A stationary of structured sparsity: ``(partitions, columns)`` of numbers, and of tags, a byte each.
+
+    Tag ``4 * plane + index`` multiplies a number with that plane of the moving operand in row ``index`` of its four.
+    """
+
+    elements: View
+    tags: View
 
 
 def contiguous(memory: str, format_: str, shape: tuple[int, ...], offset: int, start: int = 0, name: str = "") -> View:

@@ -101,6 +101,16 @@ class CoreConfig(Parameters):
         return self.tensor.rows
 
     @property
+    def marked(self) -> bool:
+        """Whether there are operands of the tensor engine with something beside them: scales or tags."""
+        return self.tensor.microscaling or self.tensor.sparsity
+
+    @property
+    def operand_ports(self) -> int:
+        """Rows of SBUF that the tensor engine asks for in a cycle: loads, planes of moving columns, what is beside."""
+        return self.tensor.load_columns + self.tensor.planes + self.marked + self.tensor.microscaling
+
+    @property
     def quarter(self) -> int:
         """Partitions of a quarter: start partitions are multiples of it."""
         return self.partitions // QUARTERS

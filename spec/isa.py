@@ -133,7 +133,11 @@ CONTROL: tuple[Field, ...] = (
     Field("immediate", 1, "the value in place of the right register"),
     Field("value", 32, "immediate", signed=True),
     Field("destination", 24, "instruction to go to"),
-    Field("address", ADDRESS_BITS, "of a ring in HBM, the first byte of a line"),
+    Field(
+        "address",
+        ADDRESS_BITS,
+        "byte in HBM: of a ring, the first of a line; of a word, a multiple of 4 with what is added",
+    ),
     Field("size", 5, "logarithm of the descriptors that the ring holds", most=20),
     Field("count", 16, "descriptors to process"),
 )
@@ -147,6 +151,9 @@ TENSOR: tuple[Field, ...] = (
     Field("first", 10, "first column of the array that a load fills"),
     Field("split", 2, "logarithm of the tiles that the rows are divided into"),
     Field("masked", tensor.MOST_TILES, "a bit for each tile of columns that is not written"),
+    Field(
+        "sparse", 1, "a load has a tag for each operand; a matmul moves planes, the outermost dimension of its source"
+    ),
     Field("result", 2, "how results are rounded", names=tuple(entry.name.lower() for entry in tensor.ResultFormat)),
 )
 
@@ -179,11 +186,15 @@ SCALAR = _engine(
 FORMS: dict[str, tuple[tuple[Field, ...], tuple[str, ...]]] = {
     "control": (CONTROL, ()),
     "dma": (DMA, ()),
-    "tensor": (TENSOR, ("source",)),
+    "tensor": (TENSOR, ("source", "beside")),
     "vector": (VECTOR, ("left", "right", "output")),
     "scalar": (SCALAR, ("input", "output")),
 }
 """Form -> its own fields and its patterns, in the order in which they follow the header."""
+
+BESIDE_BYTES = 1
+"""An element of ``beside``, of which each column of operands has a row: the scale of eight rows of microscaled
+operands, in the lane of the first of them, or the tag of each operand of a sparse stationary, in its low bits."""
 
 CONSTANT_OFFSET_BITS = 24
 """A constant of which there is one per lane is a word of SBUF: byte offset, and above it the start partition."""
@@ -214,6 +225,8 @@ def _operations() -> dict[str, Operation]:
             "process descriptors, which are dma instructions, of a ring in memory, from number left on; left moves on",
             ("left", "address", "size", "count"),
         ),
+        ("load", "target = the word of HBM at address + right", ("target", "right", "immediate", "value", "address")),
+        ("store", "the word of HBM at address + right = left", ("left", "right", "immediate", "value", "address")),
     )
     # Code 0 is no instruction, so that empty memory is none.
     numbered = enumerate(control, start=1)
@@ -221,7 +234,7 @@ def _operations() -> dict[str, Operation]:
     names = tuple(field.name for field in DMA)
     found.append(Operation(0x10, "dma", "dma", every, "put a transfer into a queue; it runs beside the engines", names))
     texts = ("fill the shadow weights", "psum (+)= stationary.T @ moving")
-    shared = ("format", "columns", "source")
+    shared = ("format", "columns", "source", "beside", "sparse")
     uses = ((*shared, "first"), (*shared, "location", "location_base", "accumulate", "split", "masked", "result"))
     for code, (name, text, fields) in enumerate(zip(("load_stationary", "matmul"), texts, uses, strict=True)):
         found.append(Operation(0x20 + code, name, "tensor", ("tensor",), text, fields))
@@ -248,6 +261,7 @@ REASONS: tuple[str, ...] = (
     "bad_format",
     "bad_queue",
     "bad_semaphore",
+    "bad_overlap",
     "deadlock",
     "memory_lost",
     "unreachable",

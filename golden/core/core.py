@@ -17,7 +17,7 @@ from golden.core.cost import CHECK, Costs, Moving
 from golden.core.dma import Transfer
 from golden.core.report import Fault, Report, Span, Wait
 from golden.core.units import Units, worst
-from spec.core import ENGINES, LINE_BYTES, CoreConfig
+from spec.core import ENGINES, LINE_BYTES, WORD_BYTES, CoreConfig
 from spec.isa import ALU, BY_OPCODE, COMPARE, INSTRUCTION_BYTES, UPDATES, decode
 
 
@@ -219,6 +219,9 @@ class Run:
         if name == "ring":
             self.enter(s, values, time + 1)
             return
+        if name in ("load", "store"):
+            self.at(time + 1, functools.partial(self.reach, s, name, values))
+            return
         if name in ("halt", "nop", "alu", "branch"):
             self.finish(s, counter + 1, time + 1)
             jumps = self.control(s, name, values)
@@ -269,6 +272,24 @@ class Run:
         self.at(ends, lambda _: None)
         self.finish(s, counter + 1, times.start)
         self.at(max(times.start + 1, s.word), functools.partial(self.step, s))
+
+    def reach(self, s: Sequencer, name: str, values: Mapping[str, int], time: int) -> None:
+        """The sequencer asks for a word of HBM, or writes one."""
+        right = values["value"] if values["immediate"] else int(s.registers[values["right"] % len(s.registers)])
+        address = values["address"] + right
+        if address % WORD_BYTES or not 0 <= address <= self.config.hbm_bytes - WORD_BYTES:
+            self.fail(s.engine, s.counter, "bad_address", time)
+            return
+        word = self.core.memories.hbm[address : address + WORD_BYTES].view(np.int32)
+        end = time + 1
+        if name == "load":
+            s.registers[values["target"] % len(s.registers)] = word[0]
+            end += self.config.hbm_latency
+        else:
+            word[0] = s.registers[values["left"] % len(s.registers)]
+        self.finish(s, s.counter + 1, end)
+        self.update("update", values, end)
+        self.at(max(end + 1, s.word), functools.partial(self.step, s))
 
     def enter(self, s: Sequencer, values: Mapping[str, int], time: int) -> None:
         """The sequencer turns to a ring."""

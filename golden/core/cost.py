@@ -87,7 +87,7 @@ class Costs:
         ``after``: instructions that follow the jump in its program; ``kept``: 1 if the jump itself is not yet taken.
         """
         ahead = min(self.config.fetch_depth - 1, after)
-        drained = max(time + ahead + kept, word + 2 * (ahead - 1) if ahead else 0)
+        drained = max(time + ahead + kept, word + 2 * (ahead - 1) - 1 if ahead else 0)
         return drained + self.config.hbm_latency + 4
 
     def engine(self, engine: str, name: str, work: Work, hand: int) -> Times:
@@ -130,6 +130,8 @@ class Costs:
         config = self.config.tensor
         rows = max((count for _, count in work.reads), default=1)
         hand = max(hand, self.asked[name])
+        if name == "matmul":
+            rows *= max(1, work.groups[0])
         if name == "load_stationary":
             most, always = work.groups
             if most:

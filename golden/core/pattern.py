@@ -1,5 +1,7 @@
 """Access patterns: which bytes an operand names, and what is wrong with it."""
 
+import copy
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -81,6 +83,53 @@ class Pattern:
         if self.offset % self.size or self.offset + low < 0 or self.offset + high + self.size > capacity:
             found.add("bad_address")
         return found
+
+    @property
+    def _dimensions(self) -> list[tuple[int, int]]:
+        """Elements and step of each dimension; a step that is never taken counts as none."""
+        return [(num, step if num > 1 else 0) for num, step in zip(self.nums, self.steps, strict=True)]
+
+    def planes(self) -> list["Pattern"]:
+        """The outermost dimension as so many patterns."""
+        found = []
+        for plane in range(self.nums[-1]):
+            one = copy.copy(self)
+            one.offset, one.nums = self.offset + plane * self.steps[-1], [*self.nums[:-1], 1]
+            found.append(one)
+        return found
+
+    def disturbs(self, operand: "Pattern", rows: int) -> bool:
+        """Whether results that go here may change what the instruction has yet to read of ``rows`` rows of an operand.
+
+        They do not where the two have no byte in common, or are one pattern that comes to each element once.
+        """
+        low, high = extent(self.steps, self.nums)
+        other_low, other_high = extent(operand.steps, operand.nums)
+        apart = (
+            self.memory != operand.memory
+            or self.start >= operand.start + operand.partitions
+            or operand.start >= self.start + self.partitions
+            or self.offset + low >= operand.offset + other_high + operand.size
+            or operand.offset + other_low >= self.offset + high + self.size
+        )
+        if apart:
+            return False
+        same = (self.start, self.partitions, self.offset, self.size) == (
+            operand.start,
+            operand.partitions,
+            operand.offset,
+            operand.size,
+        )
+        return not same or self._dimensions != operand._dimensions or self._returns(rows)
+
+    def _returns(self, rows: int) -> bool:
+        """Whether one of ``rows`` rows may be an element that was one before: an outer step lies within inner ones."""
+        inner = 0
+        for num, step in zip(self.nums, self.steps, strict=True):
+            if num > 1 and abs(step) <= inner:
+                return True
+            inner += (num - 1) * abs(step)
+        return rows > math.prod(self.nums)
 
     def rows(self, count: int) -> npt.NDArray[np.int64]:
         """Byte offset of each row."""

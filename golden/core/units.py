@@ -7,17 +7,32 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from golden.core.memory import Memories
+from golden.core.memory import DTYPES, Memories
 from golden.core.pattern import Pattern, Values, constant_faults, format_bytes, operand_bytes
 from golden.scalar import activation
+from golden.tensor.array import SCALE_SHIFT
 from golden.tensor.array import Engine as TensorEngine
 from golden.tensor.program import Instruction as TensorInstruction
+from golden.tensor.sparsity import TAG_SHIFT
 from golden.vector import instructions as vector
 from spec import scalar as scalar_spec
 from spec.core import WORD_BYTES, CoreConfig
 from spec.formats import FLOATS
-from spec.isa import PATTERN, REASONS
-from spec.tensor import BITS, OPERAND_CODES, PAIRS, Kind, Operation, Status, operand_kind
+from spec.isa import BESIDE_BYTES, PATTERN, REASONS
+from spec.tensor import (
+    BITS,
+    OPERAND_CODES,
+    PAIRS,
+    QUAD_ROWS,
+    QUADS,
+    SCALE,
+    SPARSE_PLANES,
+    TAG_BITS,
+    Kind,
+    Operation,
+    Status,
+    operand_kind,
+)
 from spec.vector import OPERATIONS, REDUCE_COMMANDS
 
 Registers = npt.NDArray[np.int32]
@@ -35,7 +50,8 @@ class Work:
     writes: int = 0
     constants: int = 0
     groups: tuple[int, int] = (0, 0)
-    """Of a load whose columns come in groups: how many times a group asks a bank, and whether it always does."""
+    """Of a load whose columns come in groups: how many times a group asks a bank, and whether it always does; of a
+    matmul, how many times a column does."""
     instruction: Any = None
     """As the engine's own golden model takes it, for its time."""
 
@@ -54,8 +70,9 @@ def neutral(name: str) -> int:
     """The moving operand of a row that a product does not need: its product with +0 changes no sum."""
     if name in BITS:
         return 0
-    if name in PAIRS:
-        return 0x8080
+    if name in PAIRS or name in QUADS:
+        count, width = (2, 8) if name in PAIRS else (4, FLOATS[QUADS[name]].storage)
+        return sum(1 << width * (number + 1) - 1 for number in range(count))
     return 1 << 31 if name.startswith("fp32") else 1 << (FLOATS[name].storage - 1)
 
 
@@ -82,14 +99,17 @@ class Units:
         loads = name == "load_stationary"
         format_name = OPERAND_NAMES.get(values["format"], "")
         source = Pattern(self.config, values, "source", operand_bytes(values["format"]), registers)
-        columns = values["columns"]
-        found = source.faults()
-        if source.memory != "sbuf":
+        beside = Pattern(self.config, values, "beside", BESIDE_BYTES, registers)
+        columns, sparse, kind = values["columns"], bool(values["sparse"]), operand_kind(format_name)
+        known = format_name in config.operands
+        scaled, tagged = known and kind == Kind.QUAD, config.sparsity and sparse and loads
+        found = source.faults() | (beside.faults() if scaled or tagged else set())
+        if "psum" in (source.memory, beside.memory if scaled or tagged else ""):
             found.add("bad_memory")
-        if format_name not in config.operands:
+        if config.sparsity and sparse and not loads and source.nums[-1] > SPARSE_PLANES:
+            found.add("bad_pattern")
+        if not known or (sparse and not (config.sparsity and kind == Kind.NUMBER)):
             found.add("tensor_format")
-        elif operand_kind(format_name) == Kind.QUAD:
-            found.add("bad_format")
         if not 1 <= columns <= (config.columns if loads else config.moving_columns):
             found.add("tensor_columns")
         location = 0
@@ -110,15 +130,38 @@ class Units:
             bank=bank,
             offset=offset,
             accumulate=bool(values.get("accumulate", 0)),
+            sparse=tagged,
             split=values.get("split", 0),
             masked=values.get("masked", 0),
             result=values.get("result", 0),
         )
-        rows = self.memories.read(source, columns, 0 if loads else neutral(format_name))
-        status = self.tensor.execute(entry, rows.T.astype({1: np.uint8, 2: np.uint16, 4: np.uint32}[source.size]))
+        parts = source.planes() if sparse and not loads else [source]
+        fill = 0 if loads else neutral(format_name)
+        operands: Any = np.vstack([self.memories.read(part, columns, fill).T for part in parts]).astype(
+            DTYPES[source.size]
+        )
+        if scaled:
+            scales = self.memories.read(beside, columns, SCALE.bias).T[::QUAD_ROWS].repeat(QUAD_ROWS, axis=0)
+            operands = operands | scales.astype(np.uint64) << np.uint64(SCALE_SHIFT)
+        elif tagged:
+            tags = self.memories.read(beside, columns).T & (1 << TAG_BITS) - 1
+            operands = operands | tags.astype(np.uint64) << np.uint64(TAG_SHIFT)
+        status = self.tensor.execute(entry, operands)
         reason = "none" if status == Status.OK else f"tensor_{status.name.lower()}"
-        groups = self._groups(source, columns) if loads else (0, 0)
-        return Work(reason=reason, reads=(("sbuf", columns),), groups=groups, instruction=entry)
+        groups = (
+            (self._meetings(parts, columns), 0)
+            if not loads
+            else (0, 0)
+            if scaled or tagged
+            else self._groups(source, columns)
+        )
+        reads = (("sbuf", columns),) * (len(parts) + int(scaled or tagged))
+        return Work(reason=reason, reads=reads, groups=groups, instruction=entry)
+
+    def _meetings(self, planes: list[Pattern], columns: int) -> int:
+        """How many planes ask one bank in each column: none that walk, which meet once and then follow each other."""
+        banks = [plane.rows(columns) // WORD_BYTES % self.config.sbuf_banks for plane in planes]
+        return int(np.bincount([bank[0] for bank in banks]).max()) if np.ptp(banks[0]) == 0 else 1
 
     def _groups(self, source: Pattern, columns: int) -> tuple[int, int]:
         """See :attr:`Work.groups`; 0 where the rows of the pattern are not whole groups, or steps are too wide."""
@@ -168,6 +211,9 @@ class Units:
         constants = {key: values[key] for key in ("c0", "c1") if values[f"{key}_per_lane"]}
         for word in constants.values():
             found |= constant_faults(config, word)
+        inputs = [patterns[side] for side in used if side != "output"]
+        if not found and "output" in used and any(patterns["output"].disturbs(p, vector.takes(entry)) for p in inputs):
+            found.add("bad_overlap")
         if found:
             return Work(reason=worst(found))
         status = vector.error_of(config.vector, entry)
@@ -176,11 +222,11 @@ class Units:
         rows = {key: self.memories.constants(word) for key, word in constants.items()}
         entry = dataclasses.replace(entry, **rows)  # type: ignore[arg-type]  # a word or a row of words
         counts = {"left": vector.takes(entry), "right": vector.takes_right(entry)}
-        inputs = {side: self.memories.read(patterns[side], counts[side]) for side in used if side != "output"}
-        results, written, status = self.vector.execute(entry, inputs.get("left"), inputs.get("right"))
+        operands = {side: self.memories.read(patterns[side], counts[side]) for side in used if side != "output"}
+        results, written, status = self.vector.execute(entry, operands.get("left"), operands.get("right"))
         if "output" in used:
             self.memories.write(patterns["output"], np.asarray(results, np.uint32), np.asarray(written))
-        reads = tuple((patterns[side].memory, counts[side]) for side in inputs)
+        reads = tuple((patterns[side].memory, counts[side]) for side in operands)
         return Work(reads=reads, writes=len(results), constants=len(rows), instruction=entry)
 
     def _scalar(self, name: str, values: Values, registers: Registers) -> Work:
@@ -194,6 +240,8 @@ class Units:
         constants = {key: values[key] for key in ("scale", "bias") if values[f"{key}_per_lane"] and takes}
         for word in constants.values():
             found |= constant_faults(config, word)
+        if not found and "input" in used and patterns["output"].disturbs(patterns["input"], values["length"]):
+            found.add("bad_overlap")
         if found:
             return Work(reason=worst(found))
         entry = activation.Instruction(

@@ -5,16 +5,27 @@ from typing import Any
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal
 
-from hdl.core.layouts import EXTENT, REASON_BITS
+from hdl.core.layouts import COUNT_BITS, EXTENT, REASON_BITS
 from hdl.vector.layouts import CODE, Instruction
 from spec import scalar
 from spec.core import CoreConfig
 from spec.formats import FLOATS, INTS, FloatFormat
-from spec.isa import CONSTANT_OFFSET_BITS, DIMENSIONS, FIRST_OF_ENGINE, REASON, SPACES, TENSOR_BASE, VECTOR_BASE
-from spec.tensor import BITS, OPERAND_CODES, PAIRS, QUADS, Kind, Status, operand_kind
+from spec.isa import (
+    BESIDE_BYTES,
+    CONSTANT_OFFSET_BITS,
+    DIMENSIONS,
+    FIRST_OF_ENGINE,
+    REASON,
+    SPACES,
+    TENSOR_BASE,
+    VECTOR_BASE,
+)
+from spec.tensor import BITS, OPERAND_CODES, PAIRS, QUADS, SPARSE_PLANES, Kind, Status, operand_kind
 from spec.vector import ELEMENT_FORMATS, INSTRUCTION
 
 READ_ACCUMULATOR = list(scalar.OPCODES).index("read_accumulator")
+BESIDE_SIZE = BESIDE_BYTES.bit_length() - 1
+"""Log2 of the bytes of an element beside tensor operands."""
 CONSTANT_USERS = tuple(list(scalar.OPCODES).index(name) for name in ("activation", "tensor_scalar"))
 
 
@@ -52,7 +63,8 @@ def tensor_size(m: Module, code: Any) -> tuple[Signal, Signal]:
     with m.Switch(code):
         for name, index in OPERAND_CODES.items():
             with m.Case(index):
-                sign = 0x8080 if name in PAIRS else 0 if name in BITS else 1 << (8 << operand_size(name)) - 1
+                width, count = 8 << operand_size(name), 2 if name in PAIRS else 4 if name in QUADS else 1
+                sign = sum(1 << width // count * (number + 1) - 1 for number in range(count if name not in BITS else 0))
                 m.d.comb += [size.eq(operand_size(name)), fill.eq(sign)]
     return size, fill
 
@@ -83,14 +95,21 @@ class Check:
         self.lows = [Signal(EXTENT, name=f"low_{index}") for index in range(count)]
         self.highs = [Signal(EXTENT, name=f"high_{index}") for index in range(count)]
         self.empty = Signal(count)
+        self.elements = Signal(COUNT_BITS + 1)
+        """Of the last pattern, as many as an instruction can name at most."""
+        self.returns = Signal()
+        """It may come to an element twice: an outer step lies within the inner ones."""
 
     def begin(self) -> None:
         """In the current context, start."""
-        self.m.d.sync += [self.dimension.eq(0), self.empty.eq(0)]
+        self.m.d.sync += [self.dimension.eq(0), self.empty.eq(0), self.elements.eq(1), self.returns.eq(0)]
         self.m.d.sync += [signal.eq(0) for signal in (*self.lows, *self.highs)]
 
-    def step(self, operands: list[Operand], last: Any = 0) -> None:
-        """In the current context, take in one dimension; of the last one only that it is not empty, where ``last``."""
+    def step(self, operands: list[Operand], last: Any = 0, repeating: int | None = None) -> None:
+        """In the current context, take in one dimension; of the last one only that it is not empty, where ``last``.
+
+        Of pattern ``repeating`` also whether it comes to an element twice.
+        """
         m = self.m
         for index, operand in enumerate(operands):
             num, step = (Signal.like(values[0]) for values in (operand.nums, operand.steps))
@@ -107,16 +126,44 @@ class Check:
                 m.d.sync += self.highs[index].eq(self.highs[index] + end)
             with m.If((num == 0) & operand.used):
                 m.d.sync += self.empty[index].eq(1)
+            if index == repeating:
+                most = 1 << COUNT_BITS
+                many = self.elements * num
+                m.d.sync += self.elements.eq(Mux(many > most, most, many))
+                with m.If((num > 1) & (abs(step) <= self.highs[index] - self.lows[index])):
+                    m.d.sync += self.returns.eq(1)
         m.d.sync += self.dimension.eq(self.dimension + 1)
 
-    def outside(self, index: int, operand: Operand) -> Any:
-        """Whether a pattern leaves its memory or is not aligned; extents are in elements."""
+    def bounds(self, index: int, operand: Operand) -> tuple[Any, Any]:
+        """The first byte of a pattern and that behind its last; extents are in elements."""
         low, high = self.lows[index] << operand.size, self.highs[index] << operand.size
+        return operand.first + low, operand.first + high + (1 << operand.size)
+
+    def outside(self, index: int, operand: Operand) -> Any:
+        """Whether a pattern leaves its memory or is not aligned."""
+        low, high = self.bounds(index, operand)
         mask = (1 << operand.size) - 1
-        wrong = (operand.first & mask) != 0
-        wrong |= operand.first + low < 0
-        wrong |= operand.first + high + (1 << operand.size) > operand.capacity
+        wrong = ((operand.first & mask) != 0) | (low < 0) | (high > operand.capacity)
         return operand.used & (wrong | ~operand.aligned)
+
+    def disturbed(self, index: int, output: int, operands: list[Operand], patterns: list[Any], rows: Any) -> Any:
+        """Whether results may change what the instruction has yet to read of ``rows`` rows of operand ``index``.
+
+        They do not where the two have no byte in common, or are one pattern that comes to each element once.
+        """
+        mine, other = patterns[index], patterns[output]
+        bounds = [self.bounds(number, operands[number]) for number in (index, output)]
+        meets = (mine.memory == other.memory) & (bounds[0][0] < bounds[1][1]) & (bounds[1][0] < bounds[0][1])
+        meets &= mine.start < other.start + other.partitions
+        meets &= other.start < mine.start + mine.partitions
+        same = (mine.start == other.start) & (mine.partitions == other.partitions)
+        same &= operands[index].first == operands[output].first
+        same &= operands[index].size == operands[output].size
+        for d in range(DIMENSIONS):
+            num, step = getattr(mine, f"num{d}"), getattr(mine, f"step{d}")
+            same &= (num == getattr(other, f"num{d}")) & ((num == 1) | (step == getattr(other, f"step{d}")))
+        used = operands[index].used & operands[output].used
+        return used & meets & (~same | self.returns | (rows > self.elements))
 
 
 def worst(m: Module, found: dict[str, Any], name: str) -> Signal:
@@ -161,11 +208,22 @@ def vector_size(m: Module, config: CoreConfig, word: Any, name: str) -> Any:
     return Mux(whole, 2, format_size(m, config, getattr(word, f"{name}_format"), name))
 
 
+def codes_of(config: CoreConfig, kind: Kind) -> list[int]:
+    """Codes of the tensor operands of a kind."""
+    return [OPERAND_CODES[name] for name in config.tensor.operands if operand_kind(name) == kind]
+
+
+def marks(config: CoreConfig, word: Any) -> tuple[Any, Any]:
+    """Whether a tensor instruction's operands have scales beside them, and whether they have tags."""
+    scaled = word.format.matches(*codes_of(config, Kind.QUAD)) if config.tensor.microscaling else C(0)
+    return scaled, (word.sparse & (word.opcode == TENSOR_BASE)) if config.tensor.sparsity else C(0)
+
+
 def tensor_reasons(config: CoreConfig, word: Any, location: Any) -> dict[str, Any]:
     """What the tensor engine would refuse whatever was before."""
     tensor = config.tensor
     known = word.format.matches(*(OPERAND_CODES[name] for name in tensor.operands))
-    quads = [OPERAND_CODES[name] for name in tensor.operands if operand_kind(name) == Kind.QUAD]
+    single = word.format.matches(*codes_of(config, Kind.NUMBER)) if tensor.sparsity else C(0)
     loads = word.opcode == TENSOR_BASE
     most = Mux(loads, tensor.columns, tensor.moving_columns)
     end = location + word.columns
@@ -178,8 +236,8 @@ def tensor_reasons(config: CoreConfig, word: Any, location: Any) -> dict[str, An
     base = FIRST_OF_ENGINE["tensor"]
     assert REASON["tensor_address"] == base + Status.ADDRESS
     return {
-        "bad_format": word.format.matches(*quads) if quads else C(0),
-        "tensor_format": ~known,
+        "bad_pattern": word.sparse & ~loads & (word.source.num3 > SPARSE_PLANES) if tensor.sparsity else C(0),
+        "tensor_format": ~known | (word.sparse & ~single),
         "tensor_columns": (word.columns == 0) | (word.columns > most),
         "tensor_address": ~loads & ~inside,
     }

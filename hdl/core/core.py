@@ -114,8 +114,8 @@ class Core(Block):
 
     def _sbuf(self, m: Module, platform: Any, tensor: Any, vector: Any, scalar: Any, movers: list[Any]) -> Sbuf:
         """Every engine's ports, in this order; more than a few DMA engines share ports."""
-        loads = range(self.config.tensor.load_columns + 1)
-        ports = [(getattr(tensor, f"sbuf_{index}"), getattr(tensor, f"sbuf_answer_{index}")) for index in loads]
+        operands = range(self.config.operand_ports)
+        ports = [(getattr(tensor, f"sbuf_{index}"), getattr(tensor, f"sbuf_answer_{index}")) for index in operands]
         beats: list[tuple[Any, Any]] = []
         for unit in (vector, scalar):
             ports += [(unit.sbuf_read, unit.sbuf_answer), (unit.sbuf_write, None)]

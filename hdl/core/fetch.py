@@ -20,8 +20,8 @@ class Fetch(Block):
     """Reads a program's words in order and offers them as ``words``; ``fetch_depth`` of them at most are ahead.
 
     ``go`` begins at instruction ``target`` of ``program``; words on their way are dropped first. Past the program's end
-    nothing is offered. Bits of an instruction's number that ``mask`` does not have do not count: a ring goes round.
-    ``lines`` and ``answer`` are a port to HBM.
+    nothing is offered. ``outstanding`` lines have been asked for and are not there. Bits of an instruction's number
+    that ``mask`` does not have do not count: a ring goes round. ``lines`` and ``answer`` are a port to HBM.
     """
 
     config: CoreConfig
@@ -35,7 +35,7 @@ class Fetch(Block):
             "words": Out(stream.Signature(WORD_BITS)),
             "lines": Out(stream.Signature(line_request(config))),
             "answer": In(answer(LINE_BITS)),
-            "busy": Out(1),
+            "outstanding": Out(range(2 * config.fetch_depth + 1)),
         }
         super().__init__(config, ports)
 
@@ -60,7 +60,7 @@ class Fetch(Block):
             self.words.payload.eq(words.o.payload),
             words.o.ready.eq(self.words.ready | flushing),
             took.eq(words.o.valid & words.o.ready & ~flushing),
-            self.busy.eq(out != 0),
+            self.outstanding.eq(out),
         ]
         m.d.sync += out.eq(out + asked - self.answer.valid)
         with m.If(asked):

@@ -26,16 +26,9 @@ class TransferLane(Block):
     config: CoreConfig
 
     def __init__(self, config: CoreConfig) -> None:
-        code = (len(config.vector.formats) - 1).bit_length()
-        ports = {
-            "element": In(32),
-            "old": In(1),
-            "source": In(code),
-            "target": In(code),
-            "add": In(1),
-            "same": In(1),
-            "result": Out(32),
-        }
+        ports = {"element": In(32), "old": In(1), "add": In(1), "same": In(1), "result": Out(32)}
+        if len(config.vector.formats) > 1:
+            ports |= dict.fromkeys(("source", "target"), In(range(len(config.vector.formats))))
         super().__init__(config, ports)
 
     def elaborate(self, platform: Any) -> Module:
@@ -58,13 +51,13 @@ class TransferLane(Block):
             m.d.sync += first.eq(into.result)
         m.d.comb += [
             into.code.eq(self.element),
-            into.source.eq(self.source),
             adder.a.as_value().eq(first),
             adder.b.as_value().eq(into.result),
             out.code.eq(Mux(self.add, adder.result.as_value(), passed)),
-            out.target.eq(self.target),
             self.result.eq(Mux(self.same, raw[-1], out.result)),
         ]
+        if len(formats) > 1:
+            m.d.comb += [into.source.eq(self.source), out.target.eq(self.target)]
         for cast in (into, out):
             m.d.comb += [cast.saturate.eq(0), cast.stochastic.eq(0), cast.random.eq(0)]
         return m

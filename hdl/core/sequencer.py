@@ -9,12 +9,14 @@ from amaranth.lib.wiring import In, Out
 
 from hdl.block import Block, place
 from hdl.core.check import (
+    BESIDE_SIZE,
     CONSTANT_USERS,
     READ_ACCUMULATOR,
     Check,
     Operand,
     constant_wrong,
     format_size,
+    marks,
     partitions_wrong,
     tensor_reasons,
     tensor_size,
@@ -42,12 +44,17 @@ from hdl.core.layouts import (
 from hdl.core.unit import drive_update
 from hdl.vector.decode import needs_of
 from hdl.vector.layouts import CODE
-from spec.core import ENGINES, LINE_BYTES, SequencerConfig
+from spec.core import ENGINES, LINE_BYTES, WORD_BYTES, SequencerConfig
 from spec.isa import ALU, COMPARE, DIMENSIONS, FORMS, OPERATIONS, REASON, UPDATES
+from spec.vector import SEARCH_SLOTS
 
 OPCODE = {name: entry.opcode for name, entry in OPERATIONS.items()}
 NONE = UPDATES.index("none")
 PATTERNS = 3
+LOCATION = PATTERNS - 1
+"""Which register a tensor instruction adds to its location; the others are its patterns'."""
+ELEMENT_WISE = ("vector", "scalar")
+"""Engines whose last pattern is that of results."""
 
 
 class Sequencer(Block):
@@ -59,9 +66,9 @@ class Sequencer(Block):
     ``target``; it ``holds`` less. ``parked``: nothing will come of it before the next start.
 
     An instruction: one cycle to decode; a wait takes three or more; a check of an engine's instruction or a transfer
-    one for each dimension, and one to be handed over; a control instruction one; an update as long as it takes to be
-    taken. The descriptors of a ring are fetched and executed as transfers of the program would be, in its place; its
-    own update follows the last one's.
+    one for each dimension, and one to be handed over; a control instruction one, a word of HBM one more and, to be
+    loaded, until it comes; an update as long as it takes to be taken. The descriptors of a ring are fetched and
+    executed as transfers of the program would be, in its place; its own update follows the last one's.
     """
 
     config: SequencerConfig
@@ -112,7 +119,8 @@ class Sequencer(Block):
             self.lines.valid.eq(fetch.lines.valid),
             self.lines.payload.eq(fetch.lines.payload),
             fetch.lines.ready.eq(self.lines.ready),
-            fetch.answer.eq(self.answer),
+            fetch.answer.data.eq(self.answer.data),
+            fetch.answer.valid.eq(self.answer.valid),
             fetch.words.ready.eq(finished),
             self.fault.engine.eq(ENGINES.index(engine)),
         ]
@@ -135,6 +143,11 @@ class Sequencer(Block):
         past = (self.counter >= program.count) & ~inside
         is_ring = control.opcode == OPCODE["ring"]
         begin = Signal(COUNTER_BITS)
+        # A request of the fetch that was offered stands until it is taken; what it waits for comes before a word.
+        standing, mine, before = Signal(), Signal(), Signal(range(2 * core.fetch_depth + 1))
+        address, place_ = Signal(EXTENT), Signal(range(LINE_BYTES // WORD_BYTES))
+        m.d.sync += standing.eq(fetch.lines.valid & ~self.lines.ready & ~mine)
+        m.d.comb += address.eq(Cat(control.address, C(0, 1)).as_signed() + right)
         m.d.comb += [
             begin.eq(left & ((1 << control.size) - 1)),
             fetch.target.eq(Mux(self.start, 0, Mux(enter, begin, Mux(leave, self.counter + 1, control.destination)))),
@@ -187,6 +200,8 @@ class Sequencer(Block):
                     m.next = "IDLE"
                 with m.Elif(is_ring):
                     m.next = "RING"
+                with m.Elif(control.opcode.matches(OPCODE["load"], OPCODE["store"])):
+                    m.next = "WORD"
                 with m.Elif(is_control):
                     m.next = "UPDATE"
                     with m.If(control.opcode == OPCODE["alu"]):
@@ -211,8 +226,28 @@ class Sequencer(Block):
                     ]
                     drive_update(m, ring.update, control, m.d.sync)
                 m.next = "IDLE"
+            with m.State("WORD"):
+                with m.If((address[:2] != 0) | (address < 0) | (address > core.hbm_bytes - WORD_BYTES)):
+                    fail(REASON["bad_address"])
+                    m.next = "IDLE"
+                with m.Elif(~standing):
+                    m.d.comb += mine.eq(1)
+                    self._ask(m, address, control.opcode == OPCODE["store"], left)
+                    with m.If(self.lines.ready):
+                        m.d.sync += [before.eq(fetch.outstanding - self.answer.valid), place_.eq(address[2:])]
+                        m.next = "UPDATE"
+                        with m.If(control.opcode == OPCODE["load"]):
+                            m.next = "ANSWER"
+            with m.State("ANSWER"), m.If(self.answer.valid):
+                m.d.sync += before.eq(before - 1)
+                with m.If(before == 0):
+                    m.d.comb += fetch.answer.valid.eq(0)
+                    self._set_register(m, control.target, self.answer.data.word_select(place_, 32))
+                    m.next = "UPDATE"
             with m.State("CHECK"):
-                check.step(operands, [self.transfer.indexed[side] & is_dma for side in range(2)] + [C(0)])
+                unfinished = [self.transfer.indexed[side] & is_dma for side in range(2)] + [C(0)]
+                output = len(FORMS[engine][1]) - 1 if engine in ELEMENT_WISE else None
+                check.step(operands, unfinished, repeating=output)
                 with m.If(check.dimension == DIMENSIONS - 1):
                     m.next = "HAND"
             with m.State("HAND"):
@@ -269,6 +304,11 @@ class Sequencer(Block):
             ]
         return m
 
+    def _names(self) -> tuple[str, ...]:
+        """Patterns of the engine's instructions; the tensor engine may have no operands with something beside them."""
+        names = FORMS[self.config.engine][1] if self.config.engine != "sync" else ()
+        return tuple(name for name in names if name != "beside" or self.config.core.marked)
+
     def _registers(self, m: Module) -> list[Any]:
         """Three registers that the instruction names; those not written since the start are 0."""
         count = self.config.core.registers
@@ -281,9 +321,10 @@ class Sequencer(Block):
         is_control = control.opcode < OPCODE["dma"]
         bases: list[Any] = [C(0, 7)] * PATTERNS
         if own is not None:
-            bases = [getattr(own, name).base for name in FORMS[engine][1]]
-            bases += [own.location_base] if engine == "tensor" else []
+            bases = [getattr(own, name).base for name in self._names()]
             bases += [C(0, 7)] * (PATTERNS - len(bases))
+            if engine == "tensor":
+                bases[LOCATION] = own.location_base
         moved = (self.transfer.source_base, self.transfer.target_base, C(0, 7))
         plain = (control.left, control.right, C(0, 6))
         values = []
@@ -329,6 +370,18 @@ class Sequencer(Block):
         ]
         m.d.sync += self.written.bit_select(place_, 1).eq(1)
 
+    def _ask(self, m: Module, address: Any, writes: Any, value: Any) -> None:
+        """In the current context, ask for the line of a word, or write the word."""
+        request, size = self.lines.payload, LINE_BYTES.bit_length() - 1
+        m.d.comb += [
+            self.fetch.lines.ready.eq(0),
+            self.lines.valid.eq(1),
+            request.write.eq(writes),
+            request.line.eq(address >> size),
+            request.data.eq(Cat(value).replicate(LINE_BYTES // WORD_BYTES)),
+            request.mask.eq(Mux(writes, 0b1111 << Cat(C(0, 2), address[2:size]), 0)),
+        ]
+
     @staticmethod
     def _compare(m: Module, code: Any, left: Any, right: Any) -> Signal:
         """Whether a branch is taken; never with an unknown comparison."""
@@ -362,12 +415,13 @@ class Sequencer(Block):
         core, engine, transfer = self.config.core, self.config.engine, self.transfer
         own: Any = self.own
         firsts, found = [], []
-        names = FORMS[engine][1] if own is not None else ()
+        names = self._names()
         sizes: list[Any] = []
         uses: list[Any] = []
         if engine == "tensor":
             size, self.fill = tensor_size(m, own.format)
-            sizes, uses = [size], [C(1)]
+            scaled, tagged = marks(core, own)
+            sizes, uses = [size, C(BESIDE_SIZE, 2)], [C(1), scaled | tagged]
         elif own is not None:
             sized = vector_size if engine == "vector" else _plain_size
             sizes = [sized(m, core, own, name) for name in names]
@@ -442,23 +496,29 @@ class Sequencer(Block):
         def add(name: str, wrong: Any) -> None:
             found[name] = found.get(name, C(0)) | (~is_dma & wrong)
 
-        names = FORMS[engine][1]
+        names = self._names()
         for index, name in enumerate(names):
             add("bad_partitions", operands[index].used & partitions_wrong(core, getattr(own, name)))
         if engine == "tensor":
             location = Signal(signed(34))
-            m.d.comb += location.eq(Cat(own.location, C(0, 1)).as_signed() + registers[1])
+            m.d.comb += location.eq(Cat(own.location, C(0, 1)).as_signed() + registers[LOCATION])
             self.location = location
             for name, wrong in tensor_reasons(core, own, location).items():
                 add(name, wrong)
-            add("bad_memory", own.source.memory)
+            for index, name in enumerate(names):
+                add("bad_memory", operands[index].used & getattr(own, name).memory)
             return found
+        rows = own.length
         if engine == "vector":
+            rows = (own.length >> own.packed) + Mux(needs_of(vector_entry(m, own, "rows")).loads, SEARCH_SLOTS, 0)
             add("bad_memory", operands[0].used & operands[1].used & own.left.memory & own.right.memory)
             constants = [(own.c0, own.c0_per_lane), (own.c1, own.c1_per_lane)]
         else:
             takes = own.opcode[:3].matches(*CONSTANT_USERS)
             constants = [(own.scale, own.scale_per_lane & takes), (own.bias, own.bias_per_lane & takes)]
+        patterns, output = [getattr(own, name) for name in names], len(names) - 1
+        for index in range(output):
+            add("bad_overlap", check.disturbed(index, output, operands, patterns, rows))
         for word, used in constants:
             partition, offset = constant_wrong(core, word)
             add("bad_partitions", used & partition)
@@ -479,7 +539,7 @@ class Sequencer(Block):
             return
         issue = self.issue.payload
         m.d.comb += [issue.word.eq(self.own), issue.counter.eq(self.counter)]
-        for index, name in enumerate(FORMS[self.config.engine][1]):
+        for index, name in enumerate(self._names()):
             m.d.comb += getattr(issue.word, name).offset.eq(firsts[index])
         if self.config.engine == "tensor":
             m.d.comb += issue.word.location.eq(self.location)

@@ -2,12 +2,13 @@
 
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
 from hdl.block import Block, place
-from hdl.core.check import tensor_size
+from hdl.core.check import BESIDE_SIZE, marks, tensor_size
+from hdl.core.columns import gather_moving, gather_stationary
 from hdl.core.layouts import (
     COUNTER_BITS,
     FAULT,
@@ -25,8 +26,8 @@ from hdl.fifo import Fifo
 from hdl.tensor.engine import TensorEngine
 from spec.core import ENGINES, CoreConfig
 from spec.fifo import FifoConfig
-from spec.isa import FIRST_OF_ENGINE, MOMENTS, TENSOR_BASE
-from spec.tensor import Operation
+from spec.isa import DIMENSIONS, FIRST_OF_ENGINE, MOMENTS, TENSOR_BASE
+from spec.tensor import SCALE, Operation
 
 READ = MOMENTS.index("read")
 DEPTH = 32
@@ -34,7 +35,7 @@ DEPTH = 32
 AHEAD = 4
 """Instructions whose operands are fetched before the engine can take them: so it never waits for the first column."""
 KINDS = 16
-"""Loads whose columns are on their way."""
+"""Loads, and matmuls, whose columns are on their way."""
 RECORD = data.StructLayout({"counter": COUNTER_BITS, "update": UPDATE, "at": 1})
 
 
@@ -42,8 +43,10 @@ class TensorUnit(Block):
     """Instructions go to the engine in order, their patterns to readers: ``load_columns`` for loads, one for matmuls.
 
     A stationary comes a group of ``load_columns`` columns a cycle where the rows of its pattern are whole groups, each
-    reader with a column of its own; otherwise a column a cycle, gathered into groups; a moving column a cycle. Port
-    ``sbuf_n`` is that of a group's column n, the last one that of moving columns. Instructions complete in order.
+    reader with a column of its own; otherwise, and where it has scales or tags, a column a cycle, gathered into groups.
+    A moving column comes a cycle, its planes, of which a sparse stationary needs several, at the same time. The first
+    ports ``sbuf_n`` are those of a group's columns, then come those of planes, of what is beside a load and beside a
+    matmul, as far as the engine has them. Instructions complete in order.
     ``updates_0`` carries those at completion, ``updates_1`` and ``updates_2`` those of loads and matmuls at their last
     read. Rows beyond a pattern's partitions are neutral: +0 in a stationary, what multiplies to -0 in moving columns.
     ``psum`` reads results, ``psum_write`` is for those of other engines; ``fault`` is valid for a cycle for each
@@ -61,7 +64,7 @@ class TensorUnit(Block):
             "fault": Out(FAULT),
             "busy": Out(1),
         }
-        for index in range(config.tensor.load_columns + 1):
+        for index in range(config.operand_ports):
             ports[f"sbuf_{index}"] = Out(stream.Signature(sbuf_request(config)))
             ports[f"sbuf_answer_{index}"] = In(answer(row_layout(config)))
         for index in range(3):
@@ -74,8 +77,10 @@ class TensorUnit(Block):
         config = self.config
         engine = TensorEngine(config.tensor)
         m.submodules.engine = place(engine, platform)
-        readers = [Reader(config) for _ in range(config.tensor.load_columns + 1)]
-        loads = readers[:-1]
+        readers = [Reader(config) for _ in range(config.operand_ports)]
+        count = config.tensor.load_columns
+        loads, moving = readers[:count], readers[count : count + config.tensor.planes]
+        beside = readers[count + len(moving) :]
         queues = [Fifo(FifoConfig(width=RECORD.size, depth=DEPTH)) for _ in range(3)]
         for index, queue in enumerate(queues):
             m.submodules[f"queue_{index}"] = place(queue, platform)
@@ -94,13 +99,22 @@ class TensorUnit(Block):
         matmul = Signal()
         m.d.comb += matmul.eq(word.opcode != TENSOR_BASE)
         together = Signal()
-        m.d.comb += together.eq(self._together(word))
-        kinds = Fifo(FifoConfig(width=1, depth=KINDS))
+        scaled, tagged = marks(config, word)
+        marked = Signal()
+        m.d.comb += [marked.eq(scaled | tagged), together.eq(self._together(word) & ~marked)]
+        kinds = Fifo(FifoConfig(width=2, depth=KINDS))
+        shapes = Fifo(FifoConfig(width=len(moving) + 1, depth=KINDS))
         m.submodules.kinds = place(kinds, platform)
+        m.submodules.shapes = place(shapes, platform)
+        planes = [C(1)] + [word.sparse & (word.source.num3 > plane) for plane in range(1, len(moving))]
+        wanted = [
+            *(~matmul & (together | (index == 0)) for index in range(count)),
+            *(matmul & plane for plane in planes),
+        ]
+        wanted += [~matmul & marked, matmul & marked][: len(beside)]
         mine = [~matmul, matmul]
-        room = queues[0].i.ready & Mux(matmul, queues[2].i.ready, queues[1].i.ready & kinds.i.ready)
-        others = Cat(reader.jobs.ready for reader in loads).all() | (~together & loads[0].jobs.ready)
-        free = Mux(matmul, readers[-1].jobs.ready, others)
+        room = queues[0].i.ready & Mux(matmul, queues[2].i.ready & shapes.i.ready, queues[1].i.ready & kinds.i.ready)
+        free = Cat(reader.jobs.ready | ~used for reader, used in zip(readers, wanted, strict=True)).all()
         request = Signal(engine.requests.payload.shape())
         depth = (config.tensor.bank_depth - 1).bit_length()
         moved = Signal()
@@ -113,6 +127,7 @@ class TensorUnit(Block):
             request.columns.eq(word.columns),
             request.offset.eq(Mux(matmul, word.location[:depth], word.first)),
             request.bank.eq(Mux(matmul, word.location[depth:], 0)),
+            request.sparse.eq(tagged),
             request.accumulate.eq(word.accumulate),
             request.split.eq(word.split),
             request.masked.eq(word.masked),
@@ -129,15 +144,24 @@ class TensorUnit(Block):
             queues[0].i.valid.eq(moved),
             queues[0].i.payload.eq(record),
             kinds.i.valid.eq(moved & ~matmul),
-            kinds.i.payload.eq(together),
-            readers[-1].jobs.valid.eq(moved & matmul),
+            kinds.i.payload.eq(Cat(together, marked)),
+            shapes.i.valid.eq(moved & matmul),
+            shapes.i.payload.eq(Cat(*planes, marked)),
+            *(reader.jobs.valid.eq(moved & used) for reader, used in zip(readers, wanted, strict=True)),
         ]
-        drive_job(m, config, readers[-1].jobs.payload, word.source, size, word.columns, fill)
+        for plane, reader in enumerate(moving):
+            job, step = reader.jobs.payload, getattr(word.source, f"step{DIMENSIONS - 1}")
+            drive_job(m, config, job, word.source, size, word.columns, fill)
+            if len(moving) > 1:
+                with m.If(word.sparse):
+                    m.d.comb += [job.offset.eq(word.source.offset + ((step * plane) << size)), job.nums[-1].eq(1)]
+        for reader in beside:
+            blank = Mux(scaled, SCALE.bias, 0)
+            drive_job(m, config, reader.jobs.payload, word.beside, C(BESIDE_SIZE, 2), word.columns, blank)
         shift = config.tensor.load_columns.bit_length() - 1
         for index, reader in enumerate(loads):
             job, step = reader.jobs.payload, word.source.step0
             drive_job(m, config, job, word.source, size, word.columns)
-            m.d.comb += reader.jobs.valid.eq(moved & ~matmul & (together | (index == 0)))
             with m.If(together):
                 m.d.comb += [
                     job.offset.eq(word.source.offset + ((step * index) << size)),
@@ -150,8 +174,10 @@ class TensorUnit(Block):
                 queues[1 + index].i.valid.eq(moved & mine[index]),
                 queues[1 + index].i.payload.eq(record),
             ]
-        self._operands(m, engine, readers, kinds)
-        self._ends(m, engine, [readers[0], readers[-1]], queues)
+        with_loads, with_matmuls = (*beside, None, None)[:2]
+        gather_stationary(m, config.tensor, engine, loads, with_loads, kinds)
+        gather_moving(m, config.tensor, engine, moving, with_matmuls, shapes)
+        self._ends(m, engine, [loads[0], moving[0]], queues)
         self._psum(m, engine, depth)
         return m
 
@@ -162,46 +188,6 @@ class TensorUnit(Block):
         return ~Cat(word.columns[:shift], word.source.num0[:shift]).any() & (
             step[-1 - shift :].all() | ~step[-1 - shift :].any()
         )
-
-    def _operands(self, m: Module, engine: Any, readers: list[Reader], kinds: Fifo) -> None:
-        """Groups of stationary columns; what a group does not get is zero. Moving columns as they come."""
-        config = self.config.tensor
-        stationary, moving = readers[0].rows, readers[-1].rows
-        load = config.load_columns
-        whole, group = Signal(), Signal()
-        m.d.comb += [
-            whole.eq(kinds.o.payload),
-            group.eq(Cat(reader.rows.valid for reader in readers[:-1]).all()),
-            kinds.o.ready.eq(stationary.valid & stationary.ready & stationary.payload.last),
-        ]
-        for reader in readers[1:-1]:
-            m.d.comb += reader.rows.ready.eq(whole & group & engine.stationary.ready)
-        count = Signal(range(load))
-        columns = [Signal(config.rows * config.operand_bits, name=f"column_{index}") for index in range(load - 1)]
-        ends = stationary.payload.last | (count == load - 1)
-        now = Signal(config.rows * config.operand_bits)
-        m.d.comb += [
-            now.eq(Cat(element[: config.operand_bits] for element in stationary.payload.row)),
-            engine.stationary.valid.eq(Mux(whole, group, stationary.valid & ends)),
-            stationary.ready.eq(Mux(whole, group & engine.stationary.ready, ~ends | engine.stationary.ready)),
-            engine.moving.valid.eq(moving.valid),
-            moving.ready.eq(engine.moving.ready),
-        ]
-        for row in range(config.rows):
-            m.d.comb += engine.moving.payload.elements[row].eq(moving.payload.row[row])
-        for index in range(load):
-            kept = columns[index] if index < load - 1 else 0
-            own = Cat(element[: config.operand_bits] for element in readers[index].rows.payload.row)
-            m.d.comb += (
-                engine.stationary.payload[index]
-                .elements.as_value()
-                .eq(Mux(whole, own, Mux(count == index, now, Mux(count > index, kept, 0))))
-            )
-        with m.If(stationary.valid & stationary.ready & ~whole):
-            m.d.sync += count.eq(Mux(ends, 0, count + 1))
-            for index, column in enumerate(columns):
-                with m.If(count == index):
-                    m.d.sync += column.eq(now)
 
     def _ends(self, m: Module, engine: Any, readers: list[Reader], queues: list[Fifo]) -> None:
         """Statuses and last reads become updates."""

@@ -244,12 +244,13 @@ class TransferEngine(Block):
             m.d.comb += [
                 lane.element.eq(Mux(size == 2, whole, Mux(size == 1, half, byte))),
                 lane.old.eq(go & tag.old),
-                lane.source.eq(Mux(tag.old, word.target_format, word.source_format)),
-                lane.target.eq(word.target_format),
                 lane.add.eq(word.accumulate),
                 lane.same.eq(same),
                 getattr(results, f"i_{index}").eq(lane.result),
             ]
+            if len(config.vector.formats) > 1:
+                source = Mux(tag.old, word.target_format, word.source_format)
+                m.d.comb += [lane.source.eq(source), lane.target.eq(word.target_format)]
         counts = [Mux(go & ~tag.old, tag.count, 0)]
         for stage in range(LATENCY):
             counts.append(Signal(range(lanes + 1), name=f"count_{stage}"))

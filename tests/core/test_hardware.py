@@ -8,12 +8,16 @@ import pytest
 
 from examples.kernels import kernels
 from golden.core.core import Core, Start
+from hdl.core.transfer import TransferEngine
+from hdl.emit import emit
 from sdk.program import Program
 from sdk.run import run
 from sdk.tensors import View
 from spec.core import LINE_BYTES
 from spec.isa import INSTRUCTION_BYTES, assemble
-from tests.core.test_program import biased, ring_of_four
+from spec.scalar import ScalarConfig
+from spec.vector import VectorConfig
+from tests.core.test_program import biased, counted, ring_of_four
 from verif.core.bench import LITTLE
 from verif.core.driver import RtlTarget
 
@@ -98,6 +102,111 @@ def test_a_bad_descriptor_stops_the_program(hardware: RtlTarget) -> None:
     assert golden.fault == rtl.fault
     assert golden.fault is not None
     assert (golden.fault.counter, golden.fault.reason) == (1, "bad_opcode")
+
+
+def test_words_of_memory_lead_a_program_on_the_hardware(hardware: RtlTarget) -> None:
+    core, starts = counted()
+    hardware.write(0, core.memories.hbm[:65536].copy())
+    golden, rtl = core.run(starts), hardware.run(starts)
+    assert golden.fault is rtl.fault is None
+    assert golden.issued == rtl.issued
+    assert np.array_equal(hardware.read(0, 65536), core.memories.hbm[:65536])
+
+
+LOAD, STORE = "load target=1 address=64 immediate=1", "store left=1 address=128 immediate=1"
+STEP, BACK = "alu operation=add target=3 left=3 immediate=1 value=4", "branch compare=less left=3 immediate=1 value=40"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [LOAD],
+        [LOAD] * 8,
+        [STORE] * 8,
+        ["nop"] * 8 + [LOAD],
+        [LOAD] + ["nop"] * 8,
+        [LOAD, STEP, BACK],
+        [STEP, LOAD, LOAD, STEP, BACK],
+    ],
+)
+def test_words_take_the_time_golden_says(hardware: RtlTarget, lines: list[str]) -> None:
+    words = [assemble(text).to_bytes(INSTRUCTION_BYTES, "little") for text in (*lines, "halt")]
+    data, starts = np.frombuffer(b"".join(words), np.uint8), {"scalar": Start(128, len(words))}
+    core = Core(LITTLE)
+    core.memories.hbm[8192 : 8192 + len(data)] = data
+    hardware.write(8192, data)
+    assert core.run(starts).cycles == hardware.run(starts).cycles
+
+
+def test_words_outside_memory_are_faults_on_the_hardware(hardware: RtlTarget) -> None:
+    size = LITTLE.hbm_bytes
+    for line in ("load address=2", f"store address={size}", "load address=64 immediate=1 value=-68", "store address=1"):
+        data = np.frombuffer(assemble(line).to_bytes(INSTRUCTION_BYTES, "little"), np.uint8)
+        core, starts = Core(LITTLE), {"scalar": Start(0, 1)}
+        core.memories.hbm[: len(data)] = data
+        hardware.write(0, data)
+        fault = core.run(starts).fault
+        assert fault is not None
+        assert fault.reason == "bad_address"
+        assert hardware.run(starts).fault == fault
+
+
+ROW = {"start": 0, "partitions": 4, "offset": 64, "num0": 4, "step0": 1, "num1": 2, "step1": 4, "num2": 1, "num3": 1}
+OVERLAPS: dict[str, tuple[dict[str, Any], bool]] = {
+    "one pattern": ({}, True),
+    "steps that are never taken": ({"step2": 9, "step3": -1}, True),
+    "an element later": ({"offset": 68}, False),
+    "an element earlier": ({"offset": 60}, False),
+    "right behind": ({"offset": 96}, True),
+    "right before": ({"offset": 32}, True),
+    "between its elements": ({"offset": 92, "step0": 2, "step1": 8}, False),
+    "other partitions": ({"start": 2, "partitions": 2, "offset": 64}, False),
+    "the other memory": ({"memory": "psum"}, True),
+    "another order": ({"step0": 4, "num0": 2, "step1": 1, "num1": 4}, False),
+    "narrower elements": ({"format": "bf16", "offset": 64}, False),
+}
+REPEATED: dict[str, tuple[dict[str, Any], int, bool]] = {
+    "one element again and again": ({"step0": 0}, 8, False),
+    "rows that overlap": ({"step1": 3}, 8, False),
+    "rows back to back, backwards": ({"step1": -4, "offset": 80}, 8, True),
+    "a pattern that starts again": ({}, 9, False),
+    "half a pattern": ({}, 4, True),
+}
+
+
+def disturbed(left: dict[str, Any], output: dict[str, Any], length: int) -> str:
+    fields = ROW | left, ROW | left | output
+    parts = [
+        f"{side}{'_' if key == 'format' else '.'}{key}={value}"
+        for side, found in zip(("left", "output"), fields, strict=True)
+        for key, value in found.items()
+    ]
+    return f"vector.tensor_copy length={length} " + " ".join(parts)
+
+
+def test_results_that_would_disturb_operands_are_refused(hardware: RtlTarget) -> None:
+    lines = {name: (disturbed({}, change, 8), legal) for name, (change, legal) in OVERLAPS.items()}
+    lines |= {name: (disturbed(row, {}, length), legal) for name, (row, length, legal) in REPEATED.items()}
+    scalar = lines["an element later"][0].replace("left", "input").replace("vector.", "scalar.")
+    lines["the scalar engine"] = scalar, False
+    for name, (line, legal) in lines.items():
+        engine = line.partition(".")[0]
+        words = [assemble(text).to_bytes(INSTRUCTION_BYTES, "little") for text in (line, "halt")]
+        data, starts = np.frombuffer(b"".join(words), np.uint8), {engine: Start(0, 2)}
+        core = Core(LITTLE)
+        core.memories.hbm[: len(data)] = data
+        hardware.write(0, data)
+        faults = [target.run(starts).fault for target in (core, hardware)]
+        assert faults[0] == faults[1], name
+        assert (faults[0] is None) if legal else (faults[0] is not None and faults[0].reason == "bad_overlap"), name
+
+
+def test_a_core_of_one_format_casts_nothing() -> None:
+    one = ("fp32",)
+    config = LITTLE.replace(vector=VectorConfig(lanes=4, formats=one), scalar=ScalarConfig(lanes=4, formats=one))
+    text = emit(TransferEngine(config)).verilog
+    assert "module transfer_lane_" in text
+    assert "target" not in text.partition("module transfer_lane_")[2].partition(";")[0]
 
 
 def test_loops_and_indices_on_the_hardware(hardware: RtlTarget) -> None:

@@ -15,7 +15,7 @@ from sdk.program import Program
 from sdk.run import ProgramError, run
 from sdk.tensors import contiguous
 from sdk.timeline import write_timeline
-from spec.core import LINE_BYTES, core_of
+from spec.core import ENGINES, LINE_BYTES, core_of
 from spec.isa import INSTRUCTION_BYTES, assemble, encode
 from spec.parameters import ParameterError
 from spec.presets import SMALL, TINY
@@ -178,15 +178,21 @@ FAULTS: list[tuple[str, dict[str, Any], str]] = [
     ("ring", {"address": 4, "count": 1}, "bad_address"),
     ("ring", {"address": 1 << 17, "size": 20, "count": 1}, "bad_address"),
     ("ring", {"address": 4096, "count": 1}, "bad_opcode"),
+    ("load", {"address": 2}, "bad_address"),
+    ("load", {"address": 64, "immediate": 1, "value": -68}, "bad_address"),
+    ("store", {"address": LITTLE.hbm_bytes}, "bad_address"),
     ("nop", {"wait": 1, "wait_value": 1}, "deadlock"),
 ]
+
+
+CONTROL = dict.fromkeys(("dma", "nop", "ring", "load", "store"), "sync")
 
 
 @pytest.mark.parametrize(("name", "change", "reason"), FAULTS)
 def test_a_fault_names_engine_instruction_and_reason(name: str, change: dict[str, Any], reason: str) -> None:
     core = Core(LITTLE.replace(dma_queues=8))
     legal: dict[str, Any] = {}
-    engine = name.split(".")[0] if "." in name else {"dma": "sync", "nop": "sync", "ring": "sync"}.get(name, "tensor")
+    engine = name.split(".")[0] if "." in name else CONTROL.get(name, "tensor")
     patterns = {"vector": ("left", "output"), "scalar": ("input", "output"), "tensor": ("source",), "sync": ()}[engine]
     for side in patterns:
         legal |= {f"{side}.partitions": 4, f"{side}.step0": 1}
@@ -242,6 +248,61 @@ def test_registers_loops_and_relative_addresses() -> None:
     assert report.fault is None
     assert report.issued["vector"] == 2 + 3 * 4
     assert np.array_equal(core.memories.sbuf[:, :64].view(np.float32), 2 * before)
+
+
+def counted() -> tuple[Core, dict[str, Start]]:
+    """Each engine adds up a list in HBM whose length stands before it, and puts the sum behind it."""
+    core = Core(LITTLE)
+    words = core.memories.hbm.view(np.int32)
+    starts = {}
+    for number, engine in enumerate(ENGINES):
+        base = 1024 * number
+        words[base // 4] = count = 3 + number
+        words[base // 4 + 1 : base // 4 + 1 + count] = RNG.integers(-(1 << 31), 1 << 31, count)
+        lines = [
+            f"load target=1 address={base} immediate=1",
+            "alu operation=shift_left target=1 left=1 immediate=1 value=2",
+            f"load target=2 address={base + 4} right=3",
+            "alu operation=add target=4 left=4 right=2",
+            "alu operation=add target=3 left=3 immediate=1 value=4",
+            "branch compare=less left=3 right=1 destination=2",
+            f"store left=4 address={base + 8} right=3 update=increment update_semaphore=9",
+            "nop wait=1 wait_semaphore=9 wait_value=4",
+            f"load target=5 address={base} immediate=1 value=64",
+            f"store left=5 address={base + 512 + 68} immediate=1 value=-64",
+            "halt",
+        ]
+        data = b"".join(assemble(line).to_bytes(INSTRUCTION_BYTES, "little") for line in lines)
+        core.memories.hbm[8192 * (number + 1) :][: len(data)] = np.frombuffer(data, np.uint8)
+        starts[engine] = Start(8192 * (number + 1) // LINE_BYTES, len(lines))
+    return core, starts
+
+
+def test_words_of_memory_lead_a_program() -> None:
+    core, starts = counted()
+    words = core.memories.hbm.view(np.int32)
+    expected = [int(words[256 * n + 1 :][: 3 + n].sum(dtype=np.int32)) for n in range(len(ENGINES))]
+    assert core.run(starts).fault is None
+    assert [int(words[256 * n + 5 + n]) for n in range(len(ENGINES))] == expected
+    assert [words[256 * n + 129] for n in range(len(ENGINES))] == [words[256 * n + 16] for n in range(len(ENGINES))]
+
+
+def test_programs_load_and_store_words_in_order_with_transfers() -> None:
+    with Program(LITTLE) as p:
+        a, b = p.input("a", (8,), "int32"), p.output("b", (8,), "int32")
+        word = p.output("word", (1,), "int32")
+        p.load(1, a[3:4])
+        p.store(a[4:5], 1)
+        p.dma(b.cast("fp32"), a.cast("fp32"))
+        p.load(2, b[4:5])
+        p.load(3, b, index=0)
+        p.store(word, 2)
+        p.store(b, 3, index=4)
+    found = p.run(a=np.arange(8, dtype=np.int32) + 5)
+    assert found["b"].tolist() == [5, 6, 7, 8, 8, 10, 11, 12]
+    assert found["word"].tolist() == [8]
+    with pytest.raises(ParameterError, match="one element of 4 bytes in HBM"):
+        Program(LITTLE).load(1, a)
 
 
 def test_images_survive_files_and_refuse_another_machine(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from golden.core.order import Entry
 from golden.core.report import Report
 from hdl.core.system import CoreSystem
 from spec.core import ENGINES, LINE_BYTES, CoreConfig
-from spec.isa import INSTRUCTION_BYTES, encode
+from spec.isa import INSTRUCTION_BYTES, PATTERN, encode
 from spec.scalar import ScalarConfig
 from spec.tensor import TensorConfig
 from spec.vector import ELEMENT_FORMATS, VectorConfig
@@ -32,6 +32,21 @@ LITTLE = CoreConfig(
     hbm_lines=4096,
 )
 """TINY's array and lanes, with the formats and functions of ``examples.kernels``: compiled in half the time."""
+MARKED = LITTLE.replace(
+    tensor=TensorConfig(
+        rows=8,
+        columns=8,
+        psum_banks=1,
+        psum_bank_bytes=64,
+        formats=("bf16", "fp8_e4m3fn", "fp4_e2m1"),
+        microscaling=True,
+        sparsity=True,
+    ),
+    vector=VectorConfig(lanes=8, formats=ELEMENT_FORMATS[:6]),
+    scalar=ScalarConfig(lanes=8, formats=ELEMENT_FORMATS[:6], functions=("copy",)),
+    dma_engines=1,
+)
+"""The smallest core whose operands have scales and tags beside them."""
 CODE_LINES = 1024
 """Room for code behind the data of a random program; what is behind it takes dumps."""
 
@@ -153,8 +168,19 @@ def spoiled(case: Case, rng: np.random.Generator) -> Case:
             {"output.base": 1, "output.offset": 1},
             {"output.step0": -32768, "output.num0": 3},
         ],
-        "scalar": [{"output.partitions": 5}, {"length": 0}, {"output.num3": 0}, {"output.offset": 1 << 20}],
-        "tensor": [{"columns": 0}, {"source.memory": "psum"}, {"source.partitions": 9}, {"location": 31, "columns": 2}],
+        "scalar": [
+            {"output.partitions": case.config.partitions + 1},
+            {"length": 0},
+            {"output.num3": 0},
+            {"output.offset": 1 << 20},
+        ],
+        "tensor": [
+            {"columns": 0},
+            {"source.memory": "psum"},
+            {"source.partitions": case.config.partitions + 1},
+            {"location": 31, "columns": 2},
+            {"sparse": 1, "source.num3": 5, "beside.num0": 0},
+        ],
         "sync": [
             {"queue": 15},
             {"source_address": 1 << 39},
@@ -165,10 +191,17 @@ def spoiled(case: Case, rng: np.random.Generator) -> Case:
         ],
     }
     choices = wrong[entry.engine]
-    change = choices[int(rng.integers(0, len(choices)))] if entry.name not in ("alu", "nop") else {"raw": 0x80}
+    change = choices[int(rng.integers(0, len(choices)))]
+    if entry.name in ("alu", "nop"):
+        change = {"raw": 0x80}
+    if entry.name in ("load", "store"):
+        change = {"address": 1}
     if entry.name == "load_stationary" and "location" in change:
         change = {"columns": case.config.tensor.columns + 1}
     entries = list(case.entries)
+    if any(key.startswith("left.") for key in entry.fields) and rng.random() < 0.2:
+        change = {f"output.{part.name}": entry.fields.get(f"left.{part.name}", 0) for part in PATTERN}
+        change |= {"output.num0": 4, "output.step0": 0}
     fields = entry.fields | change
     if entry.name == "ring":
         first, *rest = entry.fields["descriptors"]
@@ -300,4 +333,4 @@ def _special(trial: Trial, pair: Pair, draw: Generator) -> None:
     trial.row.vectors += pair.compared
 
 
-BENCH = Bench("core.core", block=CoreSystem, quick=(LITTLE,), check=check, cover=COVER)
+BENCH = Bench("core.core", block=CoreSystem, quick=(LITTLE,), long=(MARKED,), check=check, cover=COVER)

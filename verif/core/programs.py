@@ -1,7 +1,7 @@
 """Random programs of a core: legal ones without races, and illegal ones; shrunk when they fail."""
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,12 +9,21 @@ import numpy.typing as npt
 
 from golden.core.core import Start
 from golden.core.order import Box, Entry, encoded, ordered
-from golden.core.pattern import element_bytes, operand_bytes
+from golden.core.pattern import Pattern, element_bytes, operand_bytes
 from golden.scalar import activation
 from golden.vector import instructions as vector
 from spec.core import ENGINES, LINE_BYTES, WORD_BYTES, CoreConfig
-from spec.isa import CONSTANT_OFFSET_BITS, DIMENSIONS, INSTRUCTION_BYTES, fields_of
-from spec.tensor import OPERAND_CODES, Kind, operand_kind
+from spec.isa import (
+    BESIDE_BYTES,
+    CONSTANT_OFFSET_BITS,
+    DIMENSIONS,
+    INSTRUCTION_BYTES,
+    PATTERN,
+    decode,
+    encode,
+    fields_of,
+)
+from spec.tensor import OPERAND_CODES, SPARSE_PLANES, Kind, operand_kind
 from verif.scalar import programs as scalar_programs
 from verif.vector import programs as vector_programs
 
@@ -24,6 +33,8 @@ DATA_LINES = 64
 REGIONS = 8
 """Parts of each partition of SBUF; results of an instruction go to another part than its operands come from."""
 LONGEST = 24
+IN_PLACE = 0.8
+"""Of the instructions whose results may lie where an operand was, how many do."""
 
 
 @dataclasses.dataclass
@@ -58,7 +69,7 @@ class Generator:
 
     def __init__(self, config: CoreConfig, rng: np.random.Generator) -> None:
         self.config, self.rng = config, rng
-        self.loaded: str | None = None
+        self.loaded: Kind | None = None
         self.rings = 0
         self.written = np.zeros(config.tensor.psum_depth, np.bool_)
 
@@ -67,10 +78,17 @@ class Generator:
         self.loaded, self.rings = None, 0
         data = self.data()
         entries = [self.fill(region) for region in range(REGIONS)]
-        draws: list[Callable[[], Entry]] = [self.vector, self.scalar, self.tensor, self.dma, self.ring, self.control]
-        chances = np.array([0.27, 0.2, 0.25, 0.17, 0.05, 0.06])
-        for kind in self.rng.choice(len(draws), count, p=chances):
-            entries.append(draws[kind]())
+        draws = {
+            self.vector: 0.27,
+            self.scalar: 0.2,
+            self.tensor: 0.23,
+            self.dma: 0.15,
+            self.ring: 0.05,
+            self.control: 0.06,
+            self.word: 0.04,
+        }
+        for kind in self.rng.choice(len(draws), count, p=list(draws.values())):
+            entries.append(list(draws)[kind]())
         return Case(self.config, entries, data)
 
     def data(self) -> Bytes:
@@ -178,7 +196,7 @@ class Generator:
                 break
         fields = known("vector", vector_programs.fields(config.vector, [entry]))
         numbers = [int(n) for n in self.rng.permutation(REGIONS)[:4]]
-        reads, writes = self.constants(fields, ("c0", "c1"), numbers[3]), []
+        reads = self.constants(fields, ("c0", "c1"), numbers[3])
         psum = True
         if entry.opcode not in vector.NO_OPERANDS:
             found, box = self.operand("left", entry.left_format, numbers[0], psum)
@@ -189,12 +207,16 @@ class Generator:
             found, box = self.operand("right", entry.right_format, numbers[1], psum)
             fields |= found
             reads.append(box)
-        if entry.opcode != "set_seed":
-            size = WORD_BYTES if entry.opcode == "quantize_mx" else element_bytes(entry.output_format)
-            found, box = self.result(numbers[2], size)
-            fields |= found
-            writes.append(box)
-        return self.entry("vector", f"vector.{entry.opcode}", fields, reads, writes)
+        if entry.opcode == "set_seed":
+            return self.entry("vector", "vector.set_seed", fields, reads, [])
+        size = WORD_BYTES if entry.opcode == "quantize_mx" else element_bytes(entry.output_format)
+        found, box = self.result(numbers[2], size)
+        made = self.entry("vector", f"vector.{entry.opcode}", fields | found, reads, [box])
+        if entry.opcode in vector.NO_OPERANDS:
+            return made
+        sizes = element_bytes(entry.left_format), size
+        left = made.reads[-1 - (entry.opcode in vector.TWO_OPERANDS)]
+        return self.in_place(made, "left", left, sizes, vector.takes(entry))
 
     def scalar(self) -> Entry:
         """A scalar instruction."""
@@ -210,23 +232,47 @@ class Generator:
             found, box = self.operand("input", entry.input_format, numbers[0], psum=True)
             fields |= found
             reads.append(box)
-        found, box = self.result(numbers[1], element_bytes(entry.output_format))
-        return self.entry("scalar", f"scalar.{entry.opcode}", fields | found, reads, [box])
+        size = element_bytes(entry.output_format)
+        found, box = self.result(numbers[1], size)
+        made = self.entry("scalar", f"scalar.{entry.opcode}", fields | found, reads, [box])
+        if entry.opcode == "read_accumulator":
+            return made
+        return self.in_place(made, "input", made.reads[-1], (element_bytes(entry.input_format), size), entry.length)
+
+    def in_place(self, entry: Entry, side: str, box: Box, sizes: tuple[int, int], rows: int) -> Entry:
+        """Now and then the same with its results where an operand of ``rows`` rows was, if that is legal."""
+        fields = entry.fields | {f"output.{part.name}": entry.fields.get(f"{side}.{part.name}", 0) for part in PATTERN}
+        _, codes = decode(encode(entry.name, fields))
+        registers = np.zeros(self.config.registers, np.int32)
+        names = zip((side, "output"), sizes, strict=True)
+        source, target = (Pattern(self.config, codes, name, size, registers) for name, size in names)
+        if self.rng.random() > IN_PLACE or target.disturbs(source, rows):
+            return entry
+        return dataclasses.replace(entry, fields=fields, writes=(box,))
 
     def tensor(self) -> Entry:
         """A load, or a matmul with what is loaded."""
         config, rng = self.config.tensor, self.rng
-        names = [name for name in config.operands if operand_kind(name) == Kind.NUMBER]
-        name = str(rng.choice(names))
+        kinds = [Kind.NUMBER, Kind.QUAD] if config.microscaling else [Kind.NUMBER]
         loads = self.loaded is None or rng.random() < 0.3
+        if loads:
+            self.loaded = kinds[int(rng.integers(0, len(kinds)))]
+        name = str(rng.choice([name for name in config.operands if operand_kind(name) == self.loaded]))
+        sparse = config.sparsity and self.loaded == Kind.NUMBER and rng.random() < 0.5
         number = int(rng.integers(0, REGIONS))
         size = operand_bytes(OPERAND_CODES[name])
         fields, box = self.pattern("source", "sbuf", *self.region(number), size)
-        fields["format"] = name
+        while sparse and fields["source.num3"] > SPARSE_PLANES:
+            fields, box = self.pattern("source", "sbuf", *self.region(number), size)
+        fields |= {"format": name, "sparse": int(sparse)}
+        reads = [box]
+        if self.loaded == Kind.QUAD or (sparse and loads):
+            found, box = self.pattern("beside", "sbuf", *self.region(int(rng.integers(0, REGIONS))), BESIDE_BYTES)
+            fields |= found
+            reads.append(box)
         if loads:
-            self.loaded = name
-            fields["columns"] = int(rng.integers(1, config.columns + 1))
-            return self.entry("tensor", "load_stationary", fields, [box], [])
+            fields["columns"] = int(rng.integers(config.columns - config.load_columns + 1, config.columns + 1))
+            return self.entry("tensor", "load_stationary", fields, reads, [])
         columns = int(rng.integers(1, config.bank_depth + 1))
         location = int(rng.integers(0, config.psum_banks)) * config.bank_depth
         location += int(rng.integers(0, config.bank_depth - columns + 1))
@@ -235,7 +281,7 @@ class Generator:
         fields["accumulate"] = int(bool(held.all()) and rng.random() < 0.5)
         held[:] = True
         result = Box("psum", range(self.config.partitions), 4 * location, 4 * (location + columns))
-        return self.entry("tensor", "matmul", fields, [box, result], [result])
+        return self.entry("tensor", "matmul", fields, [*reads, result], [result])
 
     def dma(self) -> Entry:
         """A transfer between any two memories, from the lower into the upper half where they are the same."""
@@ -256,7 +302,7 @@ class Generator:
                 low, high = self.region(int(number))
             else:
                 half = (DATA_LINES * LINE_BYTES if space == "hbm" else config.psum_bytes) // 2
-                low, high = (0, half) if side == "source" else (half, 2 * half)
+                low, high = (0, half) if side == "source" else (half, 2 * half - LINE_BYTES * (space == "hbm"))
             start, steps, span, rows = 0, [0] * DIMENSIONS, size, 1
             for dimension in range(DIMENSIONS):
                 step = size * int(rng.integers(0, 4))
@@ -303,8 +349,22 @@ class Generator:
         }
         return self.entry(engine, "alu", fields, [], [])
 
+    def word(self) -> Entry:
+        """A register takes a word that nothing writes or one of its engine's own, in the last line, or is put there."""
+        number, engine = divmod(int(self.rng.integers(0, 4 * len(ENGINES))), len(ENGINES))
+        own = (DATA_LINES - 1) * LINE_BYTES + WORD_BYTES * (4 * engine + number)
+        stores = self.rng.random() < 0.5
+        address = own if stores or self.rng.random() < 0.5 else WORD_BYTES * int(self.rng.integers(0, DATA_LINES * 8))
+        distance = WORD_BYTES * int(self.rng.integers(-8, 8))
+        fields = {"address": address + 64, "value": -64, "immediate": 1}
+        fields |= {"address": address - distance, "value": distance} if address >= 64 else {}
+        fields["left" if stores else "target"] = int(self.rng.integers(0, 4))
+        box = (Box("hbm", range(1), address, address + WORD_BYTES),)
+        name = "store" if stores else "load"
+        return self.entry(ENGINES[engine], name, fields, () if stores else box, box if stores else ())
+
     @staticmethod
-    def entry(engine: str, name: str, fields: Mapping[str, Any], reads: list[Box], writes: list[Box]) -> Entry:
+    def entry(engine: str, name: str, fields: Mapping[str, Any], reads: Sequence[Box], writes: Sequence[Box]) -> Entry:
         """An instruction of an engine."""
         return Entry(engine, engine, name, dict(fields), tuple(reads), tuple(writes), "")
 
