@@ -18,8 +18,8 @@ from spec.topology import Kind
 class Packetizer(Block):
     """Cuts messages into the flits of ordered packets: ``i`` in, ``o`` out, a flit a cycle, from the cycle after on.
 
-    ``chip`` is the number of this chip, constant. A message is taken when the one before it has left. Reset drops the
-    rest of a packet.
+    ``chip`` is the number of this chip, constant. A message is taken with the last flit of the one before it, so
+    packets follow each other without a gap. Reset drops the rest of a packet.
     """
 
     config: SystemConfig
@@ -50,16 +50,14 @@ class Packetizer(Block):
         rest = Signal(config.packet_flits * router.flit_bits)
         left, first = Signal(range(config.packet_flits + 1)), Signal()
         m.d.comb += [
-            self.i.ready.eq(left == 0),
+            self.i.ready.eq((left == 0) | ((left == 1) & self.o.ready)),
             self.o.valid.eq(left != 0),
             self.o.payload.data.eq(rest[: router.flit_bits]),
             self.o.payload.first.eq(first),
             self.o.payload.last.eq(left == 1),
         ]
         with m.If(self.i.ready):
-            m.d.sync += [rest.eq(Cat(header, message.body)), first.eq(1)]
-            with m.If(self.i.valid):
-                m.d.sync += left.eq(header.flits)
+            m.d.sync += [rest.eq(Cat(header, message.body)), first.eq(1), left.eq(Mux(self.i.valid, header.flits, 0))]
         with m.Elif(self.o.ready):
             m.d.sync += [rest.eq(rest >> router.flit_bits), first.eq(0), left.eq(left - 1)]
         return m

@@ -39,6 +39,8 @@ def flits_of(config: SystemConfig, sent: list[dict[str, int]], chip: int) -> lis
     run = simulate(
         Packetizer(config), {"i": [pack(layout, one) for one in sent]}, expect={"o": count}, hold={"chip": chip}
     )
+    stamps = run.stamps["o"]
+    assert stamps[-1] - stamps[0] == count - 1, "a gap between packets"
     return [unpack(flit_layout(config.torus_router), word) for word in run.values("o")]
 
 
