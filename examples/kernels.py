@@ -24,7 +24,7 @@ from sdk.tensors import DTYPES, View
 from spec.core import CoreConfig
 from spec.formats import FLOATS
 from spec.vector import MX_LANES, MX_ROWS
-from verif.core.bench import LITTLE
+from verif.core.bench import LITTLE, MARKED
 
 Array = npt.NDArray[Any]
 EPSILON = 1e-5
@@ -400,7 +400,8 @@ def kernels(config: CoreConfig) -> dict[str, Kernel]:
 
 def main() -> None:
     """Run everything, print errors and cycles."""
-    for name, kernel in kernels(LITTLE).items():
+    every = kernels(LITTLE) | {"MX matmul": scaled_matmul(MARKED, 2, MARKED.partitions, 12)}
+    for name, kernel in every.items():
         golden = run(kernel.program, "golden", kernel.inputs)
         error = max(float(np.abs(golden[key].astype(float) - value).max()) for key, value in kernel.expected.items())
         print(f"{name:12} error {error:.2g} (at most {kernel.tolerance:.2g}), {golden.cycles} cycles")

@@ -155,5 +155,6 @@ def test_scales_and_tags_give_golden_bytes_in_golden_time_on_the_hardware(hardwa
 
 @pytest.mark.long
 def test_the_hardware_refuses_the_same_operands(hardware: RtlTarget) -> None:
+    hardware.model.power_on()
     for name, (opcode, fields, _) in FAULTS.items():
         assert fault_of(hardware, opcode, fields) == fault_of(Core(MARKED), opcode, fields), name
