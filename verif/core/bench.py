@@ -241,7 +241,8 @@ def check(trial: Trial) -> None:
     target = RtlTarget(config, trial.model(no_inline=RtlTarget.shared(config)))
     pair = Pair(config, target)
     draw = Generator(config, trial.rng)
-    for number in range(2000 if trial.long else 10):
+    many, wrong = ((2000, 500) if config == LITTLE else (200, 50)) if trial.long else (10, 10)
+    for number in range(many):
         with trial.test(f"random program {number}"):
             case = drawn(pair, draw, 30)
             problem = fails(pair, case)
@@ -251,7 +252,7 @@ def check(trial: Trial) -> None:
                 raise AssertionError(f"{problem}; shortest program that fails: {names}")
             for entry in case.entries:
                 COVER.hit(kind="legal", engine=entry.engine, fault="none")
-    for number in range(500 if trial.long else 10):
+    for number in range(wrong):
         with trial.test(f"wrong program {number}"):
             case = spoiled(drawn(pair, draw, 12), trial.rng)
             before = pair.dump()
