@@ -1,4 +1,7 @@
-"""Two cores as one logical core: barriers, swapped tiles, shared memory."""
+"""Two cores as one logical core: barriers, swapped tiles, shared memory; golden, and a compiled chip of two cores."""
+
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
@@ -6,9 +9,23 @@ import pytest
 from sdk.lnc import LogicalCore
 from sdk.run import ProgramError
 from spec.parameters import ParameterError
+from spec.scalar import ScalarConfig
+from spec.tensor import TensorConfig
+from spec.vector import VectorConfig
+from verif.core.bench import LITTLE
+from verif.system.driver import RtlSystem
 from verif.system.programs import system_config
 
-CONFIG = system_config((2,), cores=2, chip_lines=1024)
+ONE = ("fp32",)
+SMALLEST = LITTLE.replace(
+    tensor=TensorConfig(rows=4, columns=4, psum_banks=1, psum_bank_bytes=64, formats=ONE),
+    vector=VectorConfig(lanes=4, formats=ONE),
+    scalar=ScalarConfig(lanes=4, formats=ONE, functions=("copy",)),
+    sbuf_bytes=1024,
+    dma_engines=1,
+)
+"""A core of one format, compiled soon."""
+CONFIG = system_config((1,), cores=2, chip_lines=1024, core=SMALLEST)
 RNG = np.random.default_rng(5)
 
 
@@ -34,15 +51,19 @@ def halves() -> LogicalCore:
     return pair
 
 
-def test_a_product_divided_over_two_cores_is_the_product() -> None:
+def operands() -> tuple[Any, Any]:
     w, x = (RNG.integers(-4, 5, shape).astype(np.float32) for shape in ((8, 4), (8, 8)))
-    pair = halves()
-    inputs = [{"w": w[4 * n : 4 * n + 4], "x": x[4 * n : 4 * n + 4]} for n in range(2)]
-    results = pair.system.run("golden", [*inputs, {}, {}])
-    assert np.array_equal(np.hstack([result["y"] for result in results[:2]]), w.T @ x)
+    return [{"w": w[4 * n : 4 * n + 4], "x": x[4 * n : 4 * n + 4]} for n in range(2)], w.T @ x
 
 
-def test_what_one_core_wrote_before_a_barrier_the_other_reads_after_it() -> None:
+def test_a_product_divided_over_two_cores_is_the_product() -> None:
+    inputs, product = operands()
+    results = halves().system.run("golden", inputs)
+    assert np.array_equal(np.hstack([result["y"] for result in results]), product)
+
+
+def handed_over(barrier: bool = True) -> LogicalCore:
+    """The first core writes, late; the second reads after the barrier."""
     pair = LogicalCore(CONFIG)
     first, second = pair.programs
     shared = first.hbm("shared", (4, 16), "fp32")
@@ -52,19 +73,47 @@ def test_what_one_core_wrote_before_a_barrier_the_other_reads_after_it() -> None
     for _ in range(20):
         first.scalar.tensor_scalar(late, late, scale=1.0)  # so that the other core is there first
     first.dma(shared, late)
-    pair.barrier()
+    if barrier:
+        pair.barrier()
     second.dma(second.output("b", (4, 16), "fp32"), shared)
     pair.barrier()
+    return pair
+
+
+def test_what_one_core_wrote_before_a_barrier_the_other_reads_after_it() -> None:
     value = RNG.normal(size=(4, 16)).astype(np.float32)
-    results = pair.system.run("golden", [{"a": value}, {}, {}, {}])
-    assert np.array_equal(results[1]["b"], value)
+    assert np.array_equal(handed_over().system.run("golden", [{"a": value}, {}])[1]["b"], value)
+    assert not np.array_equal(handed_over(barrier=False).system.run("golden", [{"a": value}, {}])[1]["b"], value)
+
+
+def forgotten() -> LogicalCore:
+    pair = LogicalCore(CONFIG)
+    pair.programs[0].expect(0, 1)
+    return pair
 
 
 def test_a_core_that_waits_for_a_tile_that_never_comes_is_a_deadlock() -> None:
-    pair = LogicalCore(CONFIG)
-    pair.programs[0].expect(0, 1)
     with pytest.raises(ProgramError, match="deadlock"):
-        pair.system.run("golden", [{}, {}, {}, {}])
+        forgotten().system.run("golden", [{}, {}])
+
+
+@pytest.fixture(scope="module")
+def chip() -> Iterator[RtlSystem]:
+    system = RtlSystem(CONFIG, patience=4096)
+    yield system
+    system.model.close()
+
+
+@pytest.mark.long
+def test_a_compiled_chip_of_two_cores_gives_golden_bytes(chip: RtlSystem) -> None:
+    value = RNG.normal(size=(4, 16)).astype(np.float32)
+    for pair, inputs in ((halves(), operands()[0]), (handed_over(), [{"a": value}, {}]), (halves(), operands()[0])):
+        golden, rtl = (pair.system.run(machine, inputs) for machine in ("golden", chip))
+        for program, expected, found in zip(pair.programs, golden, rtl, strict=True):
+            for name in program.tensors:
+                assert expected[name].tobytes() == found[name].tobytes(), name
+    with pytest.raises(ProgramError, match=r"core 0.*deadlock"):
+        forgotten().system.run(chip, [{}, {}])
 
 
 def test_one_core_is_no_pair() -> None:
