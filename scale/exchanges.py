@@ -29,6 +29,18 @@ def direct(operation: str, ranks: int) -> Schedule:
     return Schedule(operation, "direct", ranks, tuple(steps), np.full(ranks, share), owner)
 
 
+def pairwise(ranks: int) -> Schedule:
+    """All-to-all one distance after the other: in step ``k`` every rank sends its block to the ``k``-th after it."""
+    source = np.arange(ranks)
+    steps = []
+    for distance in range(1, ranks):
+        target = (source + distance) % ranks
+        moves = Moves(source, target, np.full(ranks, 1 / ranks))
+        steps.append(Step(moves, False, partial(_columns, source * ranks + target)))
+    sizes, owner = np.full(ranks**2, 1 / ranks), np.tile(source, ranks)
+    return Schedule("all_to_all", "pairwise", ranks, tuple(steps), sizes, owner)
+
+
 def _columns(slots: Indices) -> list[Indices]:
     return list(slots[:, None])
 

@@ -65,10 +65,12 @@ class _Part:
     share: float
 
 
-def rings(operation: str, cycles: Sequence[Sequence[int]], name: str = "ring") -> Schedule:
-    """Rings along the given orders of all ranks, each in both directions, each with an equal share of the data."""
+def rings(
+    operation: str, cycles: Sequence[Sequence[int]], name: str = "ring", turns: Sequence[int] = (1, -1)
+) -> Schedule:
+    """Rings along the given orders of all ranks, each in both directions (``turns``), with equal shares of the data."""
     ranks = len(cycles[0])
-    parts = [(np.array(cycle), turn) for cycle in cycles for turn in ((1, -1) if ranks > 2 else (1,))]
+    parts = [(np.array(cycle), turn) for cycle in cycles for turn in (turns if ranks > 2 else turns[:1])]
     share = 1 / len(parts) / (1 if operation == "all_gather" else ranks)
     source = np.concatenate([cycle for cycle, _ in parts])
     target = np.concatenate([np.roll(cycle, -turn) for cycle, turn in parts])

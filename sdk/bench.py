@@ -22,6 +22,7 @@ BENCHES: dict[str, str] = {
     "fullsize": "verif.bench.fullsize:bench_fullsize",
     "link": "verif.bench.link:bench_link",
     "link_area": "verif.bench.link_area:bench_link_area",
+    "system": "sdk.system_bench:bench_system",
     "simulators": "verif.bench.simulators:bench_simulators",
     "tensor": "verif.bench.tensor:bench_tensor",
     "vector": "verif.bench.vector:bench_vector",

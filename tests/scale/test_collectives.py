@@ -22,6 +22,10 @@ SCHEDULES = [
     for shape in SHAPES
     for schedule in candidates(operation, shape, [2.0, 2.0, 1.0][: len(shape)])
 ]
+SCHEDULES += [exchanges.pairwise(ranks) for ranks in (2, 4, 15)]
+SCHEDULES += [
+    schedules.rings(operation, [range(4)], "one way", turns=(1,)) for operation in ("all_reduce", "all_gather")
+]
 
 
 def _name(schedule: Schedule) -> str:

@@ -5,8 +5,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from examples.parallel import LAYERS, outputs, torus
+from examples.parallel import LAYERS, RING, outputs, torus
 from sdk.run import Result
+from sdk.system_bench import WITHIN, deviations
 from tests.system.collective import check_collective
 from verif.system.driver import RtlSystem
 
@@ -38,3 +39,8 @@ def test_layers_are_the_same_bits_as_golden(name: str, chips: RtlSystem) -> None
     golden, rtl = system.run("golden", inputs), system.run(chips, inputs)
     np.testing.assert_array_equal(outputs(rtl).view(np.uint32), outputs(golden).view(np.uint32))
     check_time(golden, rtl)
+
+
+def test_the_time_model_of_collectives_is_within_a_twentieth_of_hardware(chips: RtlSystem) -> None:
+    for operation, lines, model, measured in deviations(chips, RING, (2, 8, 16)):
+        assert abs(model / measured - 1) < WITHIN, f"{operation} with {lines} lines: {model:.0f} for {measured} cycles"

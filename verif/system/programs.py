@@ -64,6 +64,10 @@ CABLED = dataclasses.replace(hbm_config(sizes=(3,), core=MOVER), cable=LINK, pat
 """Three chips with HBM on cables: everything that can go wrong."""
 
 
+SIXTEEN = system_config((4, 4), chip_lines=1024, core=MOVER)
+"""A 4x4 torus of movers."""
+
+
 def switched_config(servers: int, chips: int, levels: int, chip_lines: int = 128) -> SystemConfig:
     """Small chips on switches."""
     switches = SwitchedServers(servers=servers, chips=chips, levels=levels)
