@@ -203,7 +203,8 @@ def test_results_that_would_disturb_operands_are_refused(hardware: RtlTarget) ->
 
 def test_a_core_of_one_format_casts_nothing() -> None:
     one = ("fp32",)
-    config = LITTLE.replace(vector=VectorConfig(lanes=4, formats=one), scalar=ScalarConfig(lanes=4, formats=one))
+    engines = {"vector": VectorConfig(lanes=4, formats=one), "scalar": ScalarConfig(lanes=4, formats=one)}
+    config = LITTLE.replace(**engines, dma_lanes=1)
     text = emit(TransferEngine(config)).verilog
     assert "module transfer_lane_" in text
     assert "target" not in text.partition("module transfer_lane_")[2].partition(";")[0]

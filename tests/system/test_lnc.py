@@ -86,6 +86,23 @@ def test_what_one_core_wrote_before_a_barrier_the_other_reads_after_it() -> None
     assert not np.array_equal(handed_over(barrier=False).system.run("golden", [{"a": value}, {}])[1]["b"], value)
 
 
+def told() -> LogicalCore:
+    """A word goes from memory through a register of each core."""
+    pair = LogicalCore(CONFIG)
+    first, second = pair.programs
+    word, shared = first.input("word", (1,), "int32"), first.hbm("shared", (1,), "int32")
+    first.load(1, word)
+    first.store(shared, 1)
+    pair.barrier()
+    second.load(2, shared)
+    second.store(second.output("found", (1,), "int32"), 2)
+    return pair
+
+
+def test_a_word_that_one_core_stores_the_other_loads() -> None:
+    assert told().system.run("golden", [{"word": np.array([-7], np.int32)}, {}])[1]["found"].tolist() == [-7]
+
+
 def forgotten() -> LogicalCore:
     pair = LogicalCore(CONFIG)
     pair.programs[0].expect(0, 1)
@@ -107,7 +124,9 @@ def chip() -> Iterator[RtlSystem]:
 @pytest.mark.long
 def test_a_compiled_chip_of_two_cores_gives_golden_bytes(chip: RtlSystem) -> None:
     value = RNG.normal(size=(4, 16)).astype(np.float32)
-    for pair, inputs in ((halves(), operands()[0]), (handed_over(), [{"a": value}, {}]), (halves(), operands()[0])):
+    runs: list[tuple[LogicalCore, Any]] = [(halves(), operands()[0]), (handed_over(), [{"a": value}, {}])]
+    runs += [(told(), [{"word": np.array([-7], np.int32)}, {}]), (halves(), operands()[0])]
+    for pair, inputs in runs:
         golden, rtl = (pair.system.run(machine, inputs) for machine in ("golden", chip))
         for program, expected, found in zip(pair.programs, golden, rtl, strict=True):
             for name in program.tensors:
