@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 from golden.link.link import End
 from hdl.link.link import LinkPair
 from spec.link import LinkConfig
+from verif.harness import counts
 from verif.harness.bench import Bench, Trial
+from verif.harness.model import Result
 from verif.harness.packing import from_words, to_words
 from verif.harness.stalls import STALLS
 
@@ -17,12 +19,20 @@ RATES = (0.0, 1e-4, 1e-3, 1e-2)
 """Bit error rates of the bench; the last is far beyond what the link is made for."""
 
 
+COUNTERS = tuple(f"{name}__{number}" for number in range(2) for name in ("dead", "replays", "damaged"))
+"""What is compared in every cycle beside payloads; ``damaged`` counts at the far end of its direction."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Carried:
-    """What a golden pair delivered: payloads and the cycle each stands at the output, by direction."""
+    """What a golden pair delivered: payloads and the cycle each stands at the output, by direction.
+
+    ``counters``: ``[cycle, counter]`` as the pair shows them, in the order of :data:`COUNTERS`.
+    """
 
     payloads: tuple[list[int], list[int]]
     stamps: tuple[list[int], list[int]]
+    counters: NDArray[np.int64]
     ends: tuple[End, End]
 
 
@@ -35,7 +45,10 @@ def carry(
     payloads: tuple[list[int], list[int]] = ([], [])
     stamps: tuple[list[int], list[int]] = ([], [])
     place = [0, 0]
+    counters = []
     for cycle in range(cycles):
+        pairs = (ends, ends[::-1])
+        counters.append([int(n) for near, far in pairs for n in (near.dead, near.replays, far.damaged)])
         seen = []
         for number, end in enumerate(ends):
             wires[number].insert(0, end.transmit)
@@ -49,7 +62,7 @@ def carry(
             if output is not None and cycle + 1 < cycles:
                 payloads[1 - number].append(output)
                 stamps[1 - number].append(cycle + 1)
-    return Carried(payloads, stamps, ends)
+    return Carried(payloads, stamps, np.array(counters), ends)
 
 
 def flips(rng: np.random.Generator, config: LinkConfig, rate: float, cycles: int) -> list[int]:
@@ -65,7 +78,9 @@ def check(trial: Trial) -> None:
     model = trial.model()
     random = trial.rng
     count = cycles
-    items = tuple([int(x) for x in random.integers(0, 1 << min(62, config.payload_bits), count)] for _ in range(2))
+    size = -(-config.payload_bits // 8)
+    whole = (1 << config.payload_bits) - 1
+    items = tuple([int.from_bytes(random.bytes(size), "little") & whole for _ in range(count)] for _ in range(2))
     for rate in RATES:
         with trial.test(f"bit error rate {rate}: golden's payloads in golden's cycles"):
             errors = (flips(random, config, rate, cycles), flips(random, config, rate, cycles))
@@ -81,6 +96,7 @@ def check(trial: Trial) -> None:
                 if rate <= 1e-3:
                     assert received, "nothing arrived"
                     assert received == items[direction][: len(received)], "a payload was lost, doubled or out of order"
+            _same_counters(run, golden)
             trial.row.figures[f"payloads a cycle at error rate {rate}"] = len(run.outputs["o__0"]) / cycles
     for name, stall in STALLS.items():
         with trial.test(f"source stalls {name}, error rate 1e-3: everything arrives"):
@@ -110,14 +126,24 @@ def check(trial: Trial) -> None:
         run = model.run(
             {"i__0": to_words(items[0][:count], config.payload_bits)},
             drive={"cut": [int(cycle >= 100) for cycle in range(limit)]},
-            sample=["dead__0"],
+            sample=COUNTERS,
             limit=limit,
             tail=limit,
         )
+        clean = [0] * limit
+        golden = carry(config, (clean, clean), (items[0][:count], []), limit, 100)
+        _same_counters(run, golden)
         dead = run.sampled("dead__0")
         assert not dead[: config.retries * config.timeout].any(), "declared dead too early"
         assert dead[-1], "not declared dead"
         assert len(run.stamps["i__0"]) > config.window + 100, "the sender stopped taking"
+    with trial.test("a counter that is off by one in one cycle is noticed"), counts.paused():
+        golden.counters[limit // 2, 1] += 1
+        try:
+            _same_counters(run, golden)
+        except AssertionError:
+            return
+        raise AssertionError("it was not")
 
 
 def _run(model: Any, config: LinkConfig, errors: Any, items: Any, cycles: int) -> Any:
@@ -128,7 +154,20 @@ def _run(model: Any, config: LinkConfig, errors: Any, items: Any, cycles: int) -
         limit=cycles,
         tail=cycles,
         expect={f"o__{n}": cycles for n in range(2)},
+        sample=COUNTERS,
     )
+
+
+def _same_counters(run: Result, golden: Carried) -> None:
+    """Counters and the mark of a dead link are golden's in every cycle."""
+    found = np.stack([run.sampled(name).astype(np.int64) for name in COUNTERS], 1)
+    wrong = np.argwhere(found != golden.counters)
+    counts.add(found.size, len(wrong))
+    if len(wrong):
+        cycle, index = (int(n) for n in wrong[0])
+        raise AssertionError(
+            f"cycle {cycle}: {COUNTERS[index]} is {found[cycle, index]}, golden has {golden.counters[cycle, index]}"
+        )
 
 
 BENCH = Bench(
