@@ -8,7 +8,10 @@ Limits, by construction: ``ResetInserter`` and ``EnableInserter`` around a place
 memory do not reach inside the instance (``DomainRenamer`` does); a block takes its reset from its clock domain.
 """
 
+import contextlib
 import dataclasses
+import gc
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +50,25 @@ def emit(block: Block, *, thorough: bool = False) -> Emission:
     ``thorough`` converts every instance, not only the first of each module name, and compares them: slow for arrays,
     meant for tests.
     """
-    platform = VerilogPlatform(thorough=thorough)
-    platform.convert(block)
-    modules = merge(module for group in platform.converted.values() for module in group.modules)
-    text = to_verilog(modules)
+    with _collecting_seldom():
+        platform = VerilogPlatform(thorough=thorough)
+        platform.convert(block)
+        modules = merge(module for group in platform.converted.values() for module in group.modules)
+        text = to_verilog(modules)
     top = platform.converted[block.module_name]
     description = describe(block, top.ports, modules, text)
     return Emission(_header(description) + text, description)
+
+
+@contextlib.contextmanager
+def _collecting_seldom() -> Iterator[None]:
+    """Conversion makes millions of objects that live until its end; looking for garbage takes a third of it."""
+    usual = gc.get_threshold()
+    gc.set_threshold(200_000, 20, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
 
 
 @dataclasses.dataclass(frozen=True)
