@@ -159,9 +159,17 @@ class Core(Block):
         for index, (requests, answers) in enumerate(users):
             join(m, share, index, requests, answers)
         serve(m, share, tensor.psum, tensor.psum_answer)
-        stores = self._share(m, platform, "psum_stores", len(units) + len(movers), psum_store(self.config).size, 1)
-        for index, unit in enumerate((*units, *movers)):
-            join(m, stores, index, unit.psum_write)
+        writers, size = [unit.psum_write for unit in units], psum_store(self.config).size
+        for first in range(0, len(movers) if len(movers) > SHARING else 0, SHARING):
+            engines = movers[first : first + SHARING]
+            share = self._share(m, platform, f"psum_store_{first}", len(engines), size, 1)
+            for index, mover in enumerate(engines):
+                join(m, share, index, mover.psum_write)
+            writers.append(share.request)
+        writers += [mover.psum_write for mover in movers] if len(movers) <= SHARING else []
+        stores = self._share(m, platform, "psum_stores", len(writers), size, 1)
+        for index, writer in enumerate(writers):
+            join(m, stores, index, writer)
         pass_on(m, stores.request, tensor.psum_write)
 
     def _share(self, m: Module, platform: Any, name: str, ports: int, request: int, response: int) -> Share:
