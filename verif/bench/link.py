@@ -60,14 +60,14 @@ RATES = (1e-6, 1e-4, 1e-3)
 SWITCH_SLOTS = {16: 100_000, 64: 40_000, 144: 40_000}
 """Slots of one run of the switch, a quarter of them warm-up; the reference simulated 15,000."""
 
-SWITCH_RTL_SLOTS = 400
-"""Slots of each run on RTL, at full load."""
+SWITCH_RTL_SLOTS = {16: 400, 64: 400, 144: 40}
+"""Slots of each run on RTL, at full load, by ports."""
 
 Figure = functools.partial(Record, "link.router")
 
 
 def bench_link(dimensions: tuple[int, ...] = (2, 3)) -> list[Record]:
-    """All figures: about 20 minutes of processor time, half of it compiling the six tori of the reference."""
+    """All figures: about 40 minutes of processor time, most of it compiling six tori and the switch of 144 ports."""
     records = _latency() + _narrow() + _goodput() + _switch() + _flow()
     for size in dimensions:
         records += _adaptive(size) + _uniform(size)
@@ -243,10 +243,11 @@ def _switch() -> list[Record]:
 
 def _switch_rtl(config: SwitchConfig, name: str) -> list[Record]:
     """Every output and every ready of RTL against the model, in every cycle."""
-    cycles, wrong, compared = SWITCH_RTL_SLOTS * config.slot_cycles + config.ports, 0, 0
+    slots = SWITCH_RTL_SLOTS[config.ports]
+    cycles, wrong, compared = slots * config.slot_cycles + config.ports, 0, 0
     with switch_model(config) as model:
         for burst in (1, 8):
-            cells = arrivals(config, 1.0, SWITCH_RTL_SLOTS, np.random.default_rng(burst), burst=burst)
+            cells = arrivals(config, 1.0, slots, np.random.default_rng(burst), burst=burst)
             wrong += compare(model, config, cells, cycles)["wrong"]
             compared += 2 * cycles * config.ports
         speed = round(model.cycles / model.seconds)
