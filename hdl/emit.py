@@ -25,10 +25,12 @@ from hdl.block import Block
 from hdl.describe import Port, canonical, describe, ports_of
 from hdl.memory import memory_instance
 from hdl.rtlil import ConversionError, RtlilModule, merge, parse, to_verilog
-from spec.parameters import Parameters
+from spec.parameters import Parameters, refuse
 
 SRAM = Path(__file__).with_name("sram.v")
 """The SRAM model that emitted Verilog instantiates: one parameterised module for every memory."""
+INPUT_BITS = (1 << 16) - 4
+"""Inputs of one module: Amaranth numbers them, two constants, clock and reset with 16 bits."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,6 +134,10 @@ class VerilogPlatform:
         return known
 
     def _convert(self, block: Block, identity: tuple[Any, ...]) -> _Converted:
+        named = ports_of(block)
+        inputs = sum(port.width for port in named if port.direction == "input")
+        if inputs > INPUT_BITS:  # said before all that it places has been converted
+            raise refuse(block.module_name, "inputs", inputs, f"at most {INPUT_BITS}, Amaranth's limit", "bits")
         fragment: Any = Fragment.get(block, self)  # type: ignore[no-untyped-call]  # the stubs leave it bare
         # Domains that nobody defines become ports. Amaranth would add them in the order of a set of strings.
         collector = DomainCollector()
@@ -145,7 +151,6 @@ class VerilogPlatform:
             clock, reset = _domain_ports(domain)
             ports[clock] = (clock_domain.clk, PortDirection.Input)
             ports[reset] = (clock_domain.rst, PortDirection.Input)
-        named = ports_of(block)
         for port in named:
             ports[port.name] = (port.value, PortDirection(port.direction))
         text, _ = amaranth_rtlil.convert_fragment(fragment, ports, block.module_name, emit_src=False)

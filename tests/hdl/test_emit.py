@@ -16,9 +16,12 @@ from amaranth.sim import Simulator
 
 from hdl.block import Block
 from hdl.catalog import BLOCKS
+from hdl.core.share import Share
 from hdl.describe import ports_of
 from hdl.emit import SRAM, Emission, emit
 from hdl.rtlil import ConversionError
+from spec.core import ShareConfig
+from spec.parameters import ParameterError
 from spec.presets import machine_named
 from tests.hdl.emit_blocks import (
     MEMORIES,
@@ -271,3 +274,11 @@ def check_modules(emission: Emission) -> None:
     headers = re.findall(r"^module (\S+)\(", emission.verilog, re.MULTILINE)
     assert len(headers) == len(set(headers))
     assert sorted(headers) == sorted(entry["name"] for entry in emission.description["modules"])
+
+
+def test_more_inputs_than_amaranth_numbers_are_refused_at_once() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnusedElaboratable)
+        with pytest.raises(ParameterError, match=r"inputs = 83\d+ bits: legal is at most 65532, Amaranth's limit"):
+            emit(Share(ShareConfig(ports=18, request=4621, response=1, depth=16)))
+        gc.collect()
