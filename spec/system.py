@@ -47,6 +47,9 @@ class SystemConfig(Parameters):
     )
     stacks: int = parameter(1, unit="stacks", low=1, high=16, power_of_two=True, doc="HBM stacks of a chip")
     stack_lines: int = parameter(0, unit="lines of 64 B", low=0, high=1 << 32, doc="lines of one stack")
+    sockets: bool = parameter(
+        False, choices=(False, True), doc="a chip holds empty sockets for its HBM devices; otherwise they are ports"
+    )
     served: int = parameter(4, unit="requests", low=1, high=64, doc="of other chips, that a chip has under way")
     patience: int = parameter(
         1 << 14, unit="cycles", low=64, high=1 << 24, doc="without an answer, until a core's way out is closed"
@@ -80,6 +83,8 @@ class SystemConfig(Parameters):
         lines = self.chip_lines * self.chips
         if self.core.hbm_lines != lines:
             raise refuse(name, "core.hbm_lines", self.core.hbm_lines, f"{lines}, the lines of all chips")
+        if self.sockets and self.stack is None:
+            raise refuse(name, "sockets", self.sockets, "False without a stack")
         if self.stack is not None:
             space = self.stack.stack_bytes // LINE_BYTES
             if space * self.stacks != self.chip_lines or space < STACK_LINES:
@@ -203,7 +208,7 @@ def memory_of(chip: ChipConfig) -> HbmStackConfig:
 
 
 def system_of(machine: MachineConfig, topology: Torus | SwitchedServers) -> SystemConfig:
-    """Chips of a preset's machine, joined."""
+    """Chips of a preset's machine, joined; the devices of one alone are ports, those of many lie in the chips."""
     chip = machine.chip
     stack = memory_of(chip)
     space = stack.stack_bytes // LINE_BYTES * chip.hbm_stacks
@@ -216,6 +221,7 @@ def system_of(machine: MachineConfig, topology: Torus | SwitchedServers) -> Syst
         chip_lines=space,
         stacks=chip.hbm_stacks,
         stack_lines=int(chip.hbm_stack_gib * (1 << 30)) // LINE_BYTES,
+        sockets=topology.nodes > 1,
         beat=HOST_BEAT,
     )
 

@@ -19,6 +19,7 @@ from hdl.system.gate import Gate
 from hdl.system.layouts import LINE, addressed_layout, body_of, message_layout
 from hdl.system.memory import PlainMemory
 from hdl.system.server import Server
+from hdl.system.socket import DeviceSocket
 from hdl.system.stacked import StackedMemory
 from spec.core import HostConfig, ShareConfig
 from spec.system import OPERATIONS, SystemConfig
@@ -32,7 +33,7 @@ class Chip(Block):
     on a switch, ``send_*`` and ``come_*`` are its messages, as :class:`~hdl.system.endpoint.Endpoint` has them.
     ``lost`` counts requests to chips or cores that do not exist and malformed packets. With stacks of HBM the devices
     are outside: ``told_n``, ``returned_n``, ``damage`` and ``corrected`` are those of
-    :class:`~hdl.system.stacked.StackedMemory`.
+    :class:`~hdl.system.stacked.StackedMemory`; with ``config.sockets`` the first two lead into sockets within.
     Reset together with the router; it drops all that is under way.
     """
 
@@ -51,7 +52,8 @@ class Chip(Block):
                 f"come_{name}": In(message) for name in CLASSES
             }
         self.memory: Any = PlainMemory(config) if config.stack is None else StackedMemory(config)
-        self.outside = [name for name in self.memory.signature.members if name != "ports"]
+        inside = ("ports", *(("told_", "returned_") if config.sockets else ()))
+        self.outside = [name for name in self.memory.signature.members if not name.startswith(inside)]
         """Ports of the memory that are the chip's."""
         super().__init__(config, ports | {name: self.memory.signature.members[name] for name in self.outside})
 
@@ -97,11 +99,22 @@ class Chip(Block):
         for name in self.outside:
             outer, inner = getattr(self, name), getattr(memory, name)
             m.d.comb += outer.eq(inner) if self.signature.members[name].flow == Out else inner.eq(outer)
+        if config.sockets:
+            self._mount(m, platform)
         self._updates(m, platform, cores, gates, server)
         self._away(m, platform, gates, ends)
         events += [gate.lost for gate in gates]
         m.d.sync += self.lost.eq(self.lost + sum((Value.cast(event) for event in events), Const(0)))
         return m
+
+    def _mount(self, m: Module, platform: Any) -> None:
+        """A socket for the devices of each stack."""
+        assert self.config.stack is not None
+        for number in range(self.config.stacks):
+            socket: Any = DeviceSocket(self.config.stack)
+            m.submodules[f"socket_{number}"] = place(socket, platform)
+            told, returned = (getattr(self.memory, f"{name}_{number}") for name in ("told", "returned"))
+            m.d.comb += [socket.told.eq(told), returned.eq(socket.returned)]
 
     def _ends(self, m: Module, platform: Any) -> tuple[Any, list[Any]]:
         """What has the streams of messages, an endpoint of the fabric or the chip's own ports; what may be lost."""

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from hdl.system.chip import Chip
 from spec.core import LINE_BYTES
 from spec.parameters import ParameterError
 from spec.presets import PRESETS, machine_named
@@ -46,12 +47,22 @@ def test_the_memory_of_a_preset_is_what_its_chips_have(name: str) -> None:
     assert config.stack_lines * LINE_BYTES <= config.stack.stack_bytes < 2 * config.stack_lines * LINE_BYTES
 
 
+@pytest.mark.parametrize("name", ["TRN2", "TRN3"])
+def test_devices_of_one_chip_are_ports_and_those_of_many_lie_in_sockets(name: str) -> None:
+    alone, many = chip_of(machine_named(name)), ultraserver_of(machine_named(name))
+    assert not alone.sockets
+    assert "told_0" in Chip(alone).outside
+    assert many.sockets
+    assert Chip(many).outside == ["damage", "corrected"]
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"chip_lines": 64}, r"core\.hbm_lines = 512: legal is 256, the lines of all chips"),
         ({"cores": 3}, r"cores = 3"),
         ({"chip_lines": 100}, r"chip_lines = 100"),
+        ({"sockets": True}, r"sockets = True: legal is False without a stack"),
     ],
 )
 def test_parts_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
