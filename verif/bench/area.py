@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hdl.block import Block
 from hdl.emit import emit
+from spec.results import Record
 from verif.tools import environment, require
 
 DEVICE = ("--85k", "--package", "CABGA756")
@@ -35,7 +36,8 @@ class Ecp5:
 
 def generic(block: Block) -> Generic:
     """The block as one flat netlist, memories as flip-flops."""
-    report = _report(block, "synth -flatten -top {top}; tee -o report stat; tee -a report ltp -noff")
+    with tempfile.TemporaryDirectory(prefix="systola-") as folder:
+        report = _synthesised(block, "synth -flatten -top {top}; tee -o report stat; tee -a report ltp -noff", folder)
     levels = int(re.findall(r"length=(\d+)", report)[-1])
     return Generic(_count(report, "cells"), _count(report, r"\$_\w*DFF\w*"), levels)
 
@@ -54,9 +56,21 @@ def ecp5(block: Block, wanted_mhz: float | None = None) -> Ecp5:
     return Ecp5(_count(report, "LUT4"), _count(report, "TRELLIS_FF"), _count(report, "MULT18X18D"), clock)
 
 
-def _report(block: Block, script: str) -> str:
-    with tempfile.TemporaryDirectory(prefix="systola-") as folder:
-        return _synthesised(block, script, folder)
+def area_records(
+    name: str, label: str, block: Block, cells: Ecp5 | None, reference: str | None, published: str | None = None
+) -> list[Record]:
+    """Figures of ``block``, generic and, where they were measured, on ECP5; ``published`` stands beside the clock."""
+    gates = generic(block)
+    figures: list[tuple[str, float, str]] = [
+        ("generic cells", gates.cells, "cells"),
+        ("flip-flops", gates.flip_flops, "flip-flops"),
+        ("longest path", gates.levels, "gate levels"),
+    ]
+    figures += [("ECP5", cells.lut4, "LUT4")] if cells else []
+    records = [Record(name, f"{label}: {what}", value, unit, None, reference, "lower") for what, value, unit in figures]
+    if cells and cells.clock is not None:
+        records.append(Record(name, f"{label}: ECP5 clock", cells.clock, "MHz", None, published or reference, "higher"))
+    return records
 
 
 def _synthesised(block: Block, script: str, folder: str) -> str:

@@ -6,7 +6,7 @@ The rest of a scheduler (bank machines, refresh, choice) does not depend on the 
 from hdl.hbm.window import HbmWindow
 from spec.hbm_controller import HbmControllerConfig
 from spec.results import Record
-from verif.bench.area import ecp5, generic
+from verif.bench.area import area_records, ecp5
 
 DEPTHS = (4, 8, 16, 32, 64, 128, 256)
 """Lines: the read window is 4 to 64, the write buffer 8 to 256."""
@@ -24,18 +24,6 @@ def bench_hbm_area(depths: tuple[int, ...] = DEPTHS, routed: int = ROUTED) -> li
     records = []
     for lines in depths:
         window = HbmWindow(CONFIG, lines)
-        gates = generic(window)
-        figures: list[tuple[str, float, str, str]] = [
-            ("generic cells", gates.cells, "cells", "lower"),
-            ("flip-flops", gates.flip_flops, "flip-flops", "lower"),
-            ("longest path", gates.levels, "gate levels", "lower"),
-        ]
-        if lines <= routed:
-            cells = ecp5(window, WANTED_MHZ)
-            assert cells.clock is not None
-            figures += [("ECP5", cells.lut4, "LUT4", "lower"), ("ECP5 clock", cells.clock, "MHz", "higher")]
-        for figure, value, unit, better in figures:
-            records.append(
-                Record("hbm.window", f"{lines} lines: {figure}", value, unit, None, "Yosys, nextpnr", better)
-            )
+        cells = ecp5(window, WANTED_MHZ) if lines <= routed else None
+        records += area_records("hbm.window", f"{lines} lines", window, cells, "Yosys, nextpnr")
     return records
