@@ -20,7 +20,7 @@ from hdl.system.layouts import LINE, addressed_layout, body_of, message_layout
 from hdl.system.memory import PlainMemory
 from hdl.system.server import Server
 from hdl.system.socket import DeviceSocket
-from hdl.system.stacked import StackedMemory
+from hdl.system.stacked import DEVICES, StackedMemory
 from spec.core import HostConfig, ShareConfig
 from spec.system import OPERATIONS, SystemConfig
 
@@ -52,7 +52,7 @@ class Chip(Block):
                 f"come_{name}": In(message) for name in CLASSES
             }
         self.memory: Any = PlainMemory(config) if config.stack is None else StackedMemory(config)
-        inside = ("ports", *(("told_", "returned_") if config.sockets else ()))
+        inside = ("ports", *(DEVICES if config.sockets else ()))
         self.outside = [name for name in self.memory.signature.members if not name.startswith(inside)]
         """Ports of the memory that are the chip's."""
         super().__init__(config, ports | {name: self.memory.signature.members[name] for name in self.outside})
@@ -113,7 +113,7 @@ class Chip(Block):
         for number in range(self.config.stacks):
             socket: Any = DeviceSocket(self.config.stack)
             m.submodules[f"socket_{number}"] = place(socket, platform)
-            told, returned = (getattr(self.memory, f"{name}_{number}") for name in ("told", "returned"))
+            told, returned = (getattr(self.memory, f"{name}{number}") for name in DEVICES)
             m.d.comb += [socket.told.eq(told), returned.eq(socket.returned)]
 
     def _ends(self, m: Module, platform: Any) -> tuple[Any, list[Any]]:

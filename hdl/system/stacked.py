@@ -16,6 +16,8 @@ from spec.hbm import LINE_BYTES
 from spec.hbm_stack import HbmOperation, HbmStackConfig, HbmStatus
 from spec.system import SystemConfig
 
+DEVICES = ("told_", "returned_")
+"""How the names of a block's ports for devices begin."""
 _TOLD = ("column", "row", "write_data")
 """What a pseudo channel tells its device in each slot."""
 

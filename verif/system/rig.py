@@ -7,11 +7,9 @@ from amaranth.hdl import Module
 from amaranth.lib.wiring import Out, connect, flipped
 
 from hdl.block import Block, place
+from hdl.system.stacked import DEVICES
 from spec.system import SystemConfig
 from verif.hbm.dram import HbmDram
-
-DEVICES = ("told_", "returned_")
-"""How the names of a block's ports for devices begin."""
 
 
 def repeated(config: SystemConfig) -> list[str]:
