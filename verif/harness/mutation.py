@@ -174,12 +174,11 @@ def _equivalent(mutants: Mutants, numbers: Sequence[int]) -> Iterator[int]:
                 _yosys(work, "script equal.ys", EQUIVALENCE_SECONDS)
             except subprocess.TimeoutExpired:
                 endless += 1
-                continue
             except ToolError:
                 endless = 0
-                continue
-        endless = 0
-        yield number
+            else:
+                endless = 0
+                yield number
 
 
 def _equivalence_script(design: Design, number: int) -> list[str]:
