@@ -17,7 +17,7 @@ from hdl.system.beats import Gather, Scatter
 from hdl.system.chip import Chip
 from hdl.system.endpoint import CLASSES
 from hdl.system.layouts import LINE
-from hdl.system.switched import Plane
+from hdl.system.switched import add_plane
 from spec.system import BeatsConfig, SystemConfig
 
 CABLES = ("flips", "cut", "restart", "dead")
@@ -111,11 +111,9 @@ class System(Block):
     def _planes(self, m: Module, platform: Any) -> None:
         """Switches, a plane of them for each message class, so that answers never wait for requests."""
         for name in CLASSES:
-            plane: Any = Plane(self.config)
-            m.submodules[f"plane_{name}"] = place(plane, platform)
-            for number, chip in enumerate(self.chips):
-                pass_on(m, getattr(chip, f"send_{name}"), plane.send[number])
-                pass_on(m, plane.come[number], getattr(chip, f"come_{name}"))
+            for chip, vertex in zip(self.chips, add_plane(m, platform, self.config, name), strict=True):
+                pass_on(m, getattr(chip, f"send_{name}"), vertex.send)
+                pass_on(m, vertex.come, getattr(chip, f"come_{name}"))
 
 
 def _pairs(fabric: Any, pins: Any, name: str) -> Iterator[tuple[Any, Any]]:

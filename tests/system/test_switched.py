@@ -4,15 +4,38 @@ from typing import Any
 
 import numpy as np
 import pytest
+from amaranth.hdl import Module
+from amaranth.lib import stream
+from amaranth.lib.wiring import In, Out, connect, flipped
 
+from hdl.block import Block
 from hdl.system.layouts import message_layout
-from hdl.system.switched import Plane
+from hdl.system.switched import add_plane
 from spec.parameters import ParameterError
 from spec.system import SystemConfig
 from verif.harness.packing import pack, unpack
 from verif.harness.pysim import simulate
 from verif.harness.stalls import STALLS
 from verif.system.programs import switched_config
+
+
+class Plane(Block):
+    """``send[chip]`` in, ``come[chip]`` out: a plane alone, as a system has one for each class."""
+
+    config: SystemConfig
+
+    def __init__(self, config: SystemConfig) -> None:
+        message = stream.Signature(message_layout(config))
+        super().__init__(config, {"send": In(message).array(config.chips), "come": Out(message).array(config.chips)})
+
+    def elaborate(self, platform: Any) -> Module:
+        m = Module()
+        pins: Any = self
+        for number, vertex in enumerate(add_plane(m, platform, self.config, "vertex")):
+            connect(m, flipped(pins.send[number]), vertex.send)
+            connect(m, vertex.come, flipped(pins.come[number]))
+        return m
+
 
 CONFIGS = [switched_config(2, 2, 1), switched_config(4, 1, 2)]
 COUNT = 12
