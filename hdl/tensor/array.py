@@ -3,11 +3,11 @@
 from typing import Any
 
 from amaranth.hdl import Array as HdlArray
-from amaranth.hdl import Cat, Const, Module, Shape
+from amaranth.hdl import Cat, Const, Module, Shape, Signal
 from amaranth.lib.wiring import In, Out, Signature
 
 from hdl.block import Block, place
-from hdl.tensor.delay import Delay
+from hdl.tensor.delay import SHORTEST, Delay
 from hdl.tensor.later import later
 from hdl.tensor.layouts import column_layout, column_token, group_layout, row_control, stationary_layout
 from hdl.tensor.row import Row
@@ -15,7 +15,10 @@ from spec.formats import FP32
 from spec.tensor import QUAD_ROWS, SCALE, SPARSE_PLANES, SPARSE_ROWS, TAG_BITS, DelayConfig, TensorConfig
 
 EDGE_DELAY = 2
-"""Cycles from an operand's arrival to row 0: the shortest delay line."""
+"""Cycles from an operand's arrival to row 0."""
+
+EARLY = ("swap", "load", "load_group", "load_select", "load_sparse")
+"""What of a row's control comes a cycle early."""
 
 
 class Array(Block):
@@ -44,7 +47,7 @@ class Array(Block):
         m = Module()
         config = self.config
         above: Any = Const(0, config.columns * FP32.width)
-        control: Any = later(m, "control", self.control, EDGE_DELAY, reset=True)
+        control = self._enter(m)
         taps = []
         for index in range(config.rows):
             row = Row(config)
@@ -62,27 +65,40 @@ class Array(Block):
         self._select(m, later(m, "token_late", token, 1), taps)
         return m
 
+    def _enter(self, m: Module) -> Any:
+        """What comes to the first row: of loads and swaps a cycle before the operands, as :class:`Row` wants it."""
+        early: Any = later(m, "control_early", self.control, EDGE_DELAY - 1, reset=True)
+        layout = row_control(self.config)
+        control: Any = Signal(layout)
+        m.d.comb += control.eq(later(m, "control", early, 1, reset=True))
+        m.d.comb += [control[field].eq(early[field]) for field in EARLY if field in layout.members]
+        return control
+
     def _skew(self, m: Module, platform: Any, index: int, row: Row) -> None:
-        """Delay the operands of a row as long as partial sums take to come down to it."""
+        """Delay the operands of a row as long as partial sums take to come down to it; those of loads a cycle less."""
         config = self.config
         width = Shape.cast(stationary_layout(config)).width
         lanes = [self.stationary[lane * width :][:width] for lane in range(config.load_columns)]
-        parts = [row.stationary]
         operands = [self._stationary(column, index) for column in lanes]
         if config.sparsity:
             self._window(m, platform, index, row)
         else:
-            parts.append(row.moving)
             operands.append(self._operand(self.moving, config.rows, index, index))
-        m.d.comb += Cat(parts).eq(self._delay(m, platform, f"skew_{index}", index, Cat(operands)))
+        early = self._delay(m, platform, f"skew_{index}", index, Cat(operands))
+        m.d.comb += row.stationary.eq(early)
+        if not config.sparsity:
+            m.d.comb += row.moving.eq(later(m, f"moving_{index}", early[len(row.stationary) :], 1))
 
     def _delay(self, m: Module, platform: Any, name: str, row: int, what: Any) -> Any:
-        """``what``, when partial sums come down to ``row``."""
+        """``what``, a cycle before partial sums come down to ``row``."""
         config = self.config
-        longest = EDGE_DELAY + (config.rows - 1) * config.add_stages
-        delay = Delay(DelayConfig(width=len(what), depth=longest))
+        length = EDGE_DELAY - 1 + row * config.add_stages
+        if length < SHORTEST:
+            return later(m, name, what, length)
+        longest = EDGE_DELAY - 1 + (config.rows - 1) * config.add_stages
+        delay = Delay(DelayConfig(width=len(what), depth=max(SHORTEST, longest)))
         m.submodules[name] = place(delay, platform)
-        m.d.comb += [delay.input.eq(what), delay.length.eq(EDGE_DELAY + row * config.add_stages)]
+        m.d.comb += [delay.input.eq(what), delay.length.eq(length)]
         return delay.output
 
     def _operand(self, column: Any, elements: int, index: int, row: int) -> Any:
@@ -111,7 +127,9 @@ class Array(Block):
             indices = [plane * config.rows + index + other for plane, other in places]
             first, *rest = (self._operand(self.moving, count, each, index) for each in indices)
             codes = [first, *(code[: config.operand_bits] for code in rest)]
-            self.window = self._delay(m, platform, f"window_{index}", index, Cat(codes))
+            self.window = later(
+                m, f"window_{index}", self._delay(m, platform, f"windows_{index}", index, Cat(codes)), 1
+            )
         else:
             self.window = later(m, f"window_{index}", self.window, config.add_stages)
         scale = self.window[config.operand_bits : config.edge_bits]

@@ -9,6 +9,9 @@ from amaranth.lib.wiring import In, Out, Signature
 from hdl.block import Block
 from spec.tensor import DelayConfig
 
+SHORTEST = 2
+"""Cycles through the memory."""
+
 
 class Delay(Block):
     """``output`` is ``input`` of ``length`` cycles before; 2 <= ``length`` <= ``config.depth``, constant.

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import ClockDomain, ClockSignal, DomainRenamer, Module, ResetSignal, Signal
 from amaranth.lib.wiring import In, Out, Signature
 
 from hdl.block import Block, place
+from hdl.tensor.later import later
 from hdl.tensor.operands import load_layout, moving_layout
 from hdl.tensor.processing_element import ProcessingElement
 from spec.formats import FP32
@@ -18,7 +19,7 @@ class Elements(Block):
     ``moving`` is taken where it is ``valid`` and reaches the columns of hop ``h`` (``hop_columns`` columns) ``1 + h``
     cycles later; ``load`` and ``swap`` reach them after ``h`` cycles. So the partial sum of column ``m`` is expected at
     ``above`` ``h + product_stages`` cycles after the operand, and leaves at ``below`` ``add_stages`` later.
-    Free-running.
+    Free-running. Reset clears the weights a cycle after it.
     """
 
     config: TensorConfig
@@ -37,15 +38,24 @@ class Elements(Block):
     def elaborate(self, platform: Any) -> Module:
         """Hand from hop to hop."""
         m = Module()
+        self._late_reset(m)
         moving = Signal(moving_layout(self.config))
         with m.If(self.valid):  # bubbles leave the operands where they are: nothing behind them toggles
             m.d.sync += moving.eq(self.moving)
         load, swap = self.load, self.swap
+        self.sums = later(m, "above", self.above, 1)  # of all elements: their ports hang on registers alone
         for hop in range(self.config.hops):
             if hop:
                 moving, load, swap = (self._hop(m, hop, what) for what in (moving, load, swap))
             self._elements(m, platform, hop, moving, load, swap)
         return m
+
+    def _late_reset(self, m: Module) -> None:
+        """A domain whose reset comes from a register: it reaches all elements, and nothing of them hangs on a port."""
+        late = Signal(reset_less=True)
+        m.domains += ClockDomain("late", local=True)
+        m.d.comb += [ClockSignal("late").eq(ClockSignal()), ResetSignal("late").eq(late)]
+        m.d.sync += late.eq(ResetSignal())
 
     def _hop(self, m: Module, hop: int, what: Any) -> Any:
         following = Signal(what.shape(), name=f"hop_{hop}")
@@ -62,13 +72,13 @@ class Elements(Block):
                 loads[group] = Signal(name=f"load_group_{group}_hop_{hop}")
                 m.d.comb += loads[group].eq(load.valid & (load.group == group))
             element = ProcessingElement(config)
-            m.submodules[f"element_{column}"] = place(element, platform)
+            m.submodules[f"element_{column}"] = DomainRenamer("late")(place(element, platform))
             m.d.comb += [
                 element.moving.eq(moving.own),
                 element.stationary.eq(load.operands[lane]),
                 element.load.eq(loads[group]),
                 element.swap.eq(swap),
-                element.above.as_value().eq(self.above.word_select(column, FP32.width)),
+                element.above.as_value().eq(self.sums.word_select(column, FP32.width)),
                 self.below.word_select(column, FP32.width).eq(element.below),
             ]
             if config.sparsity:

@@ -25,9 +25,9 @@ class ProcessingElement(Block):
 
     Where the moving operand is bits, ``below = above | weight`` if any of them is set, else ``above``.
 
-    ``above`` comes ``product_stages - 1`` cycles after the ``moving`` operand it belongs to and goes straight into a
-    register; ``below`` follows ``add_stages`` cycles later, the logic of the last stage: the next element registers it.
-    One of each every cycle. ``load`` stores ``stationary`` into the shadow weight; ``swap`` makes the shadow the weight
+    ``above``, which the row has registered, comes ``product_stages`` cycles after the ``moving`` operand it belongs to;
+    ``below`` follows ``add_stages - 1`` cycles later, the logic of the last stage: the next row registers it. One of
+    each every cycle. ``load`` stores ``stationary`` into the shadow weight; ``swap`` makes the shadow the weight
     of the moving operands from the next cycle on. Both may happen in one cycle: the swap takes the shadow as it was
     before. No backpressure. Reset clears both weights.
     """
@@ -59,7 +59,7 @@ class ProcessingElement(Block):
             stages = {"multiply_stages": self.config.multiply_stages, "add_stages": self.config.add_stages}
             arithmetic = MultiplyAdd(MultiplyAddConfig(**stages, registered=False))
         m.submodules.arithmetic = place(arithmetic, platform)
-        above = later(m, "above", self.above, 1)
+        above: Any = self.above
         shadow, weight = Signal(layout), Signal(layout)
         with m.If(self.load):
             m.d.sync += shadow.eq(self.stationary)

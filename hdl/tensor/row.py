@@ -8,8 +8,9 @@ from amaranth.lib.wiring import In, Out, Signature
 from hdl.block import Block, place
 from hdl.tensor.edge import EdgeDecoder
 from hdl.tensor.elements import Elements
+from hdl.tensor.later import later
 from hdl.tensor.layouts import row_control
-from hdl.tensor.operands import OTHERS
+from hdl.tensor.operands import OTHERS, load_layout
 from spec.formats import FP32
 from spec.tensor import TensorConfig
 
@@ -18,8 +19,9 @@ class Row(Block):
     """``columns`` processing elements that share a moving operand.
 
     ``moving`` and ``stationary`` hold elements as they lie in memory; ``control`` says what they are in the cycle they
-    come. The partial sum of column ``m`` of hop ``h`` is expected at ``above`` ``h + product_stages`` cycles after the
-    moving operand, and leaves at ``below`` ``add_stages`` later, see :class:`hdl.tensor.elements.Elements`.
+    come. A load or a swap is for the moving operands that come a cycle later, or after that. The partial sum of column
+    ``m`` of hop ``h`` is expected at ``above`` ``h + product_stages`` cycles after the moving operand, and leaves at
+    ``below`` ``add_stages`` later, see :class:`hdl.tensor.elements.Elements`.
     ``control_below`` is ``control`` of ``add_stages`` cycles ago: what the next row needs. Free-running.
 
     With sparsity, ``others`` are the further operands that an element may take instead of ``moving``, by its tag; a
@@ -58,9 +60,6 @@ class Row(Block):
         m.d.comb += [
             elements.moving.own.eq(self._decode(m, "moving", self.moving, control.select, platform)),
             elements.valid.eq(control.column.valid),
-            elements.load.valid.eq(control.load),
-            elements.load.group.eq(control.load_group),
-            elements.swap.eq(control.swap),
             elements.above.eq(self.above),
             self.below.eq(elements.below),
         ]
@@ -68,13 +67,20 @@ class Row(Block):
             code = self.others.word_select(index, config.operand_bits)
             other = self._decode(m, f"other_{index}", code, control.select, platform)
             m.d.comb += elements.moving.others[index].eq(other.first)
+        load = Signal(load_layout(config))
+        m.d.comb += [load.valid.eq(control.load), load.group.eq(control.load_group)]
         for lane in range(config.load_columns):
             code = self.stationary.word_select(lane, config.stationary_bits)
             decoded = self._decode(m, f"stationary_{lane}", code[: config.edge_bits], control.load_select, platform)
-            m.d.comb += elements.load.operands[lane].eq(decoded)
+            m.d.comb += load.operands[lane].eq(decoded)
             if config.sparsity:
                 tag = code[config.edge_bits :]
-                m.d.comb += elements.load.tags[lane].eq(tag & control.load_sparse.replicate(len(tag)))
+                m.d.comb += load.tags[lane].eq(tag & control.load_sparse.replicate(len(tag)))
+        # Registers: no logic of an element hangs on a port of the row.
+        m.d.comb += [
+            elements.load.eq(later(m, "load", load, 1, reset=True)),
+            elements.swap.eq(later(m, "swap", control.swap, 1, reset=True)),
+        ]
         return m
 
     def _decode(self, m: Module, name: str, code: Any, select: Any, platform: Any) -> Any:

@@ -70,15 +70,16 @@ def test_an_interrupted_build_leaves_nothing_and_is_built_the_next_time(
 
 
 def test_only_ports_are_visible_to_vpi() -> None:
-    text = Options(public=("clk", "a"), hierarchy=("row",), no_inline=("element",), shared=("add",)).control_file(
-        "tiny"
-    )
+    options = Options(public=("clk", "a"), hierarchy=("row",), no_inline=("element",), shared=("add_*",))
+    verilog = "module add_1(clk, a, \\input );\nendmodule\nmodule other(clk, a);\nendmodule\n"
+    text = options.control_file("tiny", verilog)
     assert text.splitlines() == [
         "`verilator_config",
         'public_flat_rw -module "tiny" -var "clk"',
         'public_flat_rw -module "tiny" -var "a"',
         'hier_block -module "row"',
         'no_inline -module "element"',
-        'no_inline -module "add"',
-        'public_flat_rd -module "add" -port "*"',
+        'no_inline -module "add_*"',
+        'public_flat_rd -module "add_1" -port "a"',
+        'public_flat_rd -module "add_1" -port "input"',
     ]

@@ -9,10 +9,12 @@ for all models.
 import contextlib
 import dataclasses
 import fcntl
+import fnmatch
 import functools
 import hashlib
 import importlib.metadata
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -53,14 +55,18 @@ class Options:
     public: tuple[str, ...] = ()
     optimise: str = "-O1"
 
-    def control_file(self, top: str) -> str:
-        """The Verilator control file (``.vlt``) that says the above."""
+    def control_file(self, top: str, verilog: str) -> str:
+        """The Verilator control file (``.vlt``) that says the above of the modules of ``verilog``."""
         lines = ["`verilator_config"]
         lines += [f'public_flat_rw -module "{top}" -var "{name}"' for name in self.public]
         lines += [f'hier_block -module "{name}"' for name in self.hierarchy]
         lines += [f'no_inline -module "{name}"' for name in (*self.no_inline, *self.shared)]
-        # Ports that are kept as they are do not tie the code behind them to what drives them.
-        lines += [f'public_flat_rd -module "{name}" -port "*"' for name in self.shared]
+        # Ports that are kept as they are do not tie the code behind them to what drives them. Nothing reads a clock
+        # there, but one that is kept would be copied to every instance at each edge.
+        for module, ports in re.findall(r"^module (\w+)\((.*?)\);", verilog, re.MULTILINE):
+            if any(fnmatch.fnmatch(module, name) for name in self.shared):
+                names = [port.strip("\\ ") for port in ports.split(", ") if port != "clk"]
+                lines += [f'public_flat_rd -module "{module}" -port "{port}"' for port in names]
         return "\n".join(lines) + "\n"
 
     @property
@@ -100,11 +106,11 @@ def compiled(top: str, verilog: str, options: Options, driver: Driver) -> Path:
     It holds ``driver.artefact`` and ``design.v`` (which coverage points refer to).
     """
     flags = [*options.flags, *_make_settings(options), *CXXFLAGS, *driver.link]
-    key = _hash(top, verilog, options.control_file(top), driver.source, *flags, _environment())
+    key = _hash(top, verilog, options.control_file(top, verilog), driver.source, *flags, _environment())
 
     def build(work: Path, out: Path) -> None:
         (work / "design.v").write_text(verilog)
-        (work / "ports.vlt").write_text(options.control_file(top))
+        (work / "ports.vlt").write_text(options.control_file(top, verilog))
         (work / "driver.cpp").write_text(driver.source)
         root = _root(work)
         verilator = [root / "bin" / "verilator", *options.flags, "--top-module", top, "--Mdir", work]

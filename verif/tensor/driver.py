@@ -65,7 +65,8 @@ class TensorDriver:
         """
         rows = [f"row_{config.digest()}"]
         if large:
-            return {"hierarchy": rows, "shared": ["processing_element_*", "edge_decoder_*", "delay_*", "add_*"]}
+            shared = ["processing_element_*", "edge_decoder_*", "delay_*", "add_*"]
+            return {"hierarchy": rows, "shared": shared, "optimise": "-O2"}
         return {"hierarchy": rows, "no_inline": ["processing_element_*", "add_*"]}
 
     def matmul(
