@@ -31,6 +31,7 @@ BLOCK = 1 << 14
 
 NAN = np.uint32(0x7FC00000).view(np.float32)
 MANTISSA = (1 << 23) - 1
+INFINITY = 0x7F800000
 HALF_PRODUCT = TAIL_OPERAND_BITS // 2
 SMALLEST_NORMAL = 1 << 23
 SIGN = np.int32(-(1 << 31))
@@ -62,12 +63,17 @@ class Evaluator:
             name: np.array([getattr(segment, name) for segment in segments], np.uint32).view(np.float32)
             for name in tables.COEFFICIENTS
         }
+        factors = [self.coefficients[name].any() for name in ("c3", "c2", "c1", "lo")]
+        highest = self.coefficients["hi"]
+        plain = list(self.bases) == ["hi"] and not any(factors) and (highest == highest[0]).all()
+        self.constant = highest[0] if plain else None
+        """What the polynomial is in every segment, where that is one number: of pure exponentials."""
         self.log = np.array(tables.log_table(), np.uint32).view(np.float32)
         if self.tailed.any():
             rows = np.array((tail or tables.tail_table()).rows, np.uint32).view(np.float32)
             self.tail = [np.ascontiguousarray(column) for column in rows.T]
 
-    def _slots(self) -> npt.NDArray[np.int16]:
+    def _slots(self) -> npt.NDArray[np.intp]:
         """The number of the segment for every side, exponent and leading mantissa bits: both levels in one."""
         slot = np.arange(1 << (8 + tables.INDEX_BITS))
         found = []
@@ -78,7 +84,7 @@ class Evaluator:
             ]
             content = np.concatenate(pieces)
             found.append(content[np.clip(slot - (side.first << tables.INDEX_BITS), 0, len(content) - 1)])
-        return np.concatenate(found).astype(np.int16)
+        return np.concatenate(found).astype(np.intp)
 
     def _origins(self) -> Array:
         """The expansion point of every segment, as the hardware makes it from the argument's leading bits."""
@@ -112,14 +118,7 @@ class Evaluator:
         magnitude = bits & 0x7FFFFFFF
         v, exponent, side = self._reduce(bits, magnitude)
         segment = self._segment(v.view(np.int32), side)
-        t = v - _take(self.origin, segment)
-        p = _take(self.coefficients["c3"], segment)
-        p *= t
-        p += _take(self.coefficients["c2"], segment)
-        p *= t
-        p += _take(self.coefficients["c1"], segment)
-        p *= t
-        y = self._sum(p, v, t, segment, exponent)
+        y = self._polynomial(v, segment, exponent)
         scale = _take(self.shift, segment) if self.shift.any() else None
         if exponent is not None and "log" not in self.bases:
             scale = exponent if scale is None else scale + exponent
@@ -158,7 +157,21 @@ class Evaluator:
         slot = pattern >> (23 - tables.INDEX_BITS)
         if side is not None:
             slot |= side << (8 + tables.INDEX_BITS)
-        return _take(self.slots, slot).astype(np.intp)
+        found: npt.NDArray[np.intp] = _take(self.slots, slot.astype(np.intp))
+        return found
+
+    def _polynomial(self, v: Array, segment: npt.NDArray[np.intp], exponent: Bits | None) -> Array:
+        """Horner's rule, and the large term."""
+        if self.constant is not None:
+            return np.full_like(v, self.constant)
+        t = v - _take(self.origin, segment)
+        p: Array = _take(self.coefficients["c3"], segment)
+        p *= t
+        p += _take(self.coefficients["c2"], segment)
+        p *= t
+        p += _take(self.coefficients["c1"], segment)
+        p *= t
+        return self._sum(p, v, t, segment, exponent)
 
     def _sum(self, p: Array, v: Array, t: Array, segment: npt.NDArray[np.intp], exponent: Bits | None) -> Array:
         """Add the large term, which depends on the segment's base."""
@@ -182,8 +195,8 @@ class Evaluator:
         self, y: Array, scale: Bits | None, bits: Bits, magnitude: Bits, segment: npt.NDArray[np.intp]
     ) -> tuple[Array, Bits]:
         """Multiply segments that have one by the exponential tail; its exponent joins the scale."""
-        active = np.flatnonzero(_take(self.tailed, segment))
-        if len(active) == len(y):
+        active = None if self.tailed.all() else np.flatnonzero(_take(self.tailed, segment))
+        if active is None or len(active) == len(y):
             factor, power = self.tail_of(bits, magnitude)
             y *= factor
             return y, power if scale is None else power + scale
@@ -199,8 +212,8 @@ class Evaluator:
         z = self._tail_argument(bits, magnitude)
         power = (z >> TAIL_FRACTION_BITS).astype(np.int32)
         variable_bits = TAIL_FRACTION_BITS - TAIL_INDEX_BITS
+        index = (z >> variable_bits) & ((1 << TAIL_INDEX_BITS) - 1)
         fraction = z.astype(np.int32)  # the low 32 bits
-        index = (fraction >> variable_bits) & ((1 << TAIL_INDEX_BITS) - 1)
         offset = (fraction & ((1 << variable_bits) - 1)) - (1 << (variable_bits - 1))
         t = offset.astype(np.float32)
         t *= np.float32(2.0**-TAIL_FRACTION_BITS)
@@ -216,7 +229,7 @@ class Evaluator:
 
     def _tail_argument(self, bits: Bits, magnitude: Bits) -> npt.NDArray[np.int64]:
         """``z`` in fixed point: a truncated product of ``|x|`` or ``x * x`` and a constant, signed, plus an offset."""
-        exponent = (magnitude >> 23) - 127
+        field = magnitude >> 23
         significand = ((magnitude & MANTISSA) | SMALLEST_NORMAL).astype(np.int64)
         multiplier = np.int64(self.table.tail_multiplier)
         drop = TAIL_OPERAND_BITS + TAIL_CONSTANT_FRACTION - TAIL_FRACTION_BITS
@@ -224,13 +237,13 @@ class Evaluator:
         if self.function.tail == "gauss":
             significand *= significand
             significand >>= 2 * 24 - TAIL_OPERAND_BITS
-            weight = 2 * exponent + 2
+            weight = 2 * field - 2 * 127 + 2
             low = (significand & ((1 << HALF_PRODUCT) - 1)) * multiplier
             product = (significand >> HALF_PRODUCT) * multiplier + (low >> HALF_PRODUCT)
             drop -= HALF_PRODUCT
             sign: Any = np.int64(-1)
         else:
-            weight = exponent + 1
+            weight = field - 126
             product = significand * multiplier  # 62 bits: all of it
             drop -= TAIL_OPERAND_BITS - 24
             sign = (bits >> 31).astype(np.int64)
@@ -247,17 +260,26 @@ class Evaluator:
     def _specials(self, y: Array, x: Array, magnitude: Bits) -> Array:
         """Infinities, zeros, NaN and arguments outside the domain."""
         function = self.function
-        limit = int(np.float32(min(function.limit, np.inf)).view(np.int32))
-        plain = magnitude.max(initial=1) < limit and magnitude.min(initial=1) > 0
+        beyond = min(int(np.float32(function.limit).view(np.int32)) + 1, INFINITY)
+        plain = magnitude.max(initial=1) < beyond and magnitude.min(initial=1) > 0
         if plain and (function.negative is None or x.min(initial=1) > 0):
             return y
-        y = np.where(magnitude == 0, np.where(np.signbit(x), *map(np.float32, function.at_zero[::-1])), y)
+        outside = magnitude == 0
+        outside |= magnitude >= beyond
+        if function.negative is not None:
+            outside |= x < 0
+        special = np.flatnonzero(outside)
+        y[special] = self._special(x[special])
+        return y
+
+    def _special(self, x: Array) -> Array:
+        function = self.function
+        y = np.where(x == 0, np.where(np.signbit(x), *map(np.float32, function.at_zero[::-1])), NAN)
         if function.negative is not None:
             y = np.where(x < 0, np.float32(function.negative), y)
         y = np.where(x == np.inf, np.float32(function.at_infinity[0]), y)
         y = np.where(x == -np.inf, np.float32(function.at_infinity[1]), y)
-        y = np.where(np.isnan(x) | (np.abs(x) > function.limit), NAN, y)
-        return np.where(np.isnan(y), NAN, y)
+        return np.where(np.isnan(x) | np.isnan(y) | (np.abs(x) > function.limit), NAN, y)
 
 
 def _take(table: npt.NDArray[Any], index: npt.NDArray[Any]) -> Any:
