@@ -314,7 +314,8 @@ class Run:
         s.taken.append(time)
         if s.counter + self.config.fetch_depth <= s.start.count:
             for moving in self.moving.values():
-                moving.between[0] += INSTRUCTION_BYTES // LINE_BYTES  # another one is fetched in its place
+                if time < moving.moved:
+                    moving.between[0] += INSTRUCTION_BYTES // LINE_BYTES  # another one is fetched in its place
         s.word = self.costs.next_word(s.word, s.taken)
 
     def control(self, s: Sequencer, name: str, values: Mapping[str, int]) -> bool:
