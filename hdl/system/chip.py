@@ -1,5 +1,6 @@
 """A chip: cores, their memory, and the way to other chips."""
 
+from types import SimpleNamespace
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Value
@@ -16,11 +17,13 @@ from hdl.core.unit import pass_on
 from hdl.link.layouts import FlitLink
 from hdl.system.endpoint import CLASSES, Endpoint
 from hdl.system.gate import Gate
-from hdl.system.layouts import LINE, addressed_layout, body_of, message_layout
+from hdl.system.layouts import LINE, addressed_layout, body_of
 from hdl.system.memory import PlainMemory
 from hdl.system.server import Server
 from hdl.system.socket import DeviceSocket
 from hdl.system.stacked import DEVICES, StackedMemory
+from hdl.system.switched import links_of, switches_of
+from hdl.system.vertex import Vertex
 from spec.core import HostConfig, ShareConfig
 from spec.system import OPERATIONS, SystemConfig
 
@@ -30,7 +33,7 @@ class Chip(Block):
 
     ``start_n`` and ``report_n`` are those of core ``n``; ``host`` reads and writes lines of the memory, ``lines`` gives
     what it read: ``host.line`` is one of this chip's. ``i`` and ``o`` are the links from and to the router; of a chip
-    on a switch, ``send_*`` and ``come_*`` are its messages, as :class:`~hdl.system.endpoint.Endpoint` has them.
+    on switches ``i_*``, ``o_*`` and ``routes`` are those of its :class:`~hdl.system.vertex.Vertex` of each class.
     ``lost`` counts requests to chips or cores that do not exist and malformed packets. With stacks of HBM the devices
     are outside: ``told_n``, ``returned_n``, ``damage`` and ``corrected`` are those of
     :class:`~hdl.system.stacked.StackedMemory`; with ``config.sockets`` the first two lead into sockets within.
@@ -47,10 +50,11 @@ class Chip(Block):
         if config.router is not None:
             ports |= {"i": In(FlitLink(config.router)), "o": Out(FlitLink(config.router))}
         else:
-            message = stream.Signature(message_layout(config))
-            ports |= {f"send_{name}": Out(message) for name in CLASSES} | {
-                f"come_{name}": In(message) for name in CLASSES
-            }
+            ins, outs = links_of(switches_of(config), 0)
+            self.vertices = {name: Vertex(config, ins, outs, chip=True) for name in CLASSES}
+            for name, vertex in self.vertices.items():
+                ports |= {f"{port}_{name}": vertex.signature.members[port] for port in "io"}
+                ports["routes"] = vertex.signature.members["routes"]
         self.memory: Any = PlainMemory(config) if config.stack is None else StackedMemory(config)
         inside = ("ports", *(DEVICES if config.sockets else ()))
         self.outside = [name for name in self.memory.signature.members if not name.startswith(inside)]
@@ -117,9 +121,9 @@ class Chip(Block):
             m.d.comb += [socket.told.eq(told), returned.eq(socket.returned)]
 
     def _ends(self, m: Module, platform: Any) -> tuple[Any, list[Any]]:
-        """What has the streams of messages, an endpoint of the fabric or the chip's own ports; what may be lost."""
+        """What has the streams of messages, an endpoint of a torus or vertices of switches; what may be lost."""
         if self.config.router is None:
-            return self, []
+            return self._vertices(m, platform), []
         endpoint: Any = Endpoint(self.config)
         pins: Any = self
         m.submodules.endpoint = place(endpoint, platform)
@@ -127,6 +131,21 @@ class Chip(Block):
         connect(m, endpoint.o, flipped(pins.o))
         m.d.comb += endpoint.chip.eq(self.chip)
         return endpoint, [endpoint.bad]
+
+    def _vertices(self, m: Module, platform: Any) -> Any:
+        """The chip's vertex in the plane of each class."""
+        ends: dict[str, Any] = {}
+        for name, block in self.vertices.items():
+            vertex: Any = block
+            m.submodules[f"vertex_{name}"] = place(vertex, platform)
+            for outer, inner in zip(getattr(self, f"i_{name}"), vertex.i, strict=True):
+                pass_on(m, outer, inner)
+            for outer, inner in zip(getattr(self, f"o_{name}"), vertex.o, strict=True):
+                pass_on(m, inner, outer)
+            pins: Any = self
+            m.d.comb += [vertex.routes.eq(pins.routes), vertex.chip.eq(self.chip)]
+            ends |= {f"send_{name}": vertex.send, f"come_{name}": vertex.come}
+        return SimpleNamespace(**ends)
 
     def _updates(self, m: Module, platform: Any, cores: list[Core], gates: list[Gate], server: Server) -> None:
         """Updates from the chip's cores and from other chips, to the core that each names."""

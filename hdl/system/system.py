@@ -17,7 +17,7 @@ from hdl.system.beats import Gather, Scatter
 from hdl.system.chip import Chip
 from hdl.system.endpoint import CLASSES
 from hdl.system.layouts import LINE
-from hdl.system.switched import add_plane
+from hdl.system.switched import add_plane, routes_of, switches_of
 from spec.system import BeatsConfig, SystemConfig
 
 CABLES = ("flips", "cut", "restart", "dead")
@@ -111,9 +111,10 @@ class System(Block):
     def _planes(self, m: Module, platform: Any) -> None:
         """Switches, a plane of them for each message class, so that answers never wait for requests."""
         for name in CLASSES:
-            for chip, vertex in zip(self.chips, add_plane(m, platform, self.config, name), strict=True):
-                pass_on(m, getattr(chip, f"send_{name}"), vertex.send)
-                pass_on(m, vertex.come, getattr(chip, f"come_{name}"))
+            ends = [(getattr(chip, f"i_{name}"), getattr(chip, f"o_{name}")) for chip in self.chips]
+            add_plane(m, platform, self.config, name, ends)
+        for chip, routes in zip(self.chips, routes_of(switches_of(self.config)), strict=False):
+            m.d.comb += chip.routes.eq(routes)
 
 
 def _pairs(fabric: Any, pins: Any, name: str) -> Iterator[tuple[Any, Any]]:

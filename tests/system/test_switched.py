@@ -10,7 +10,8 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 
 from hdl.block import Block
 from hdl.system.layouts import message_layout
-from hdl.system.switched import add_plane
+from hdl.system.switched import add_plane, links_of, routes_of, switches_of
+from hdl.system.vertex import Vertex
 from spec.parameters import ParameterError
 from spec.system import SystemConfig
 from verif.harness.packing import pack, unpack
@@ -31,9 +32,16 @@ class Plane(Block):
     def elaborate(self, platform: Any) -> Module:
         m = Module()
         pins: Any = self
-        for number, vertex in enumerate(add_plane(m, platform, self.config, "vertex")):
+        topology = switches_of(self.config)
+        vertices: list[Any] = []
+        for number, routes in enumerate(routes_of(topology)[: topology.nodes]):
+            vertex: Any = Vertex(self.config, *links_of(topology, number), chip=True)
+            m.submodules[f"chip_{number}"] = vertex
+            m.d.comb += [vertex.routes.eq(routes), vertex.chip.eq(number)]
             connect(m, flipped(pins.send[number]), vertex.send)
             connect(m, vertex.come, flipped(pins.come[number]))
+            vertices.append(vertex)
+        add_plane(m, platform, self.config, "switch", [(vertex.i, vertex.o) for vertex in vertices])
         return m
 
 
