@@ -17,6 +17,7 @@ from verif.harness.faults import check_notices_late
 from verif.harness.model import Result
 from verif.harness.packing import Words
 from verif.harness.stalls import STALLS
+from verif.numerics.words import fp32_words
 from verif.scalar.programs import (
     Expected,
     constants,
@@ -159,6 +160,12 @@ def check(trial: Trial) -> None:
         engine.run(
             [Instruction(length=9, scale=one, bias=-one), Instruction(length=3, bias=one), *_accumulate("reset")]
         )
+    with trial.test("scale and bias of every size"):
+        rows = fp32_words(trial.rng, (200, 2, config.lanes)).view(np.float32)
+        engine.run([Instruction(opcode="tensor_scalar", length=5, scale=scale, bias=bias) for scale, bias in rows])
+    with trial.test("sums of every size"):
+        pair = [Instruction(length=3, reduce="reset_reduce"), Instruction(opcode="read_accumulator", length=1)]
+        engine.run(pair * 200)
     with trial.test("back to back: as many cycles as rows"):
         run, golden = engine.run([Instruction(length=1 + number % 7) for number in range(40)])
         trial.row.utilisation = len(golden.rows) / (run.stamps["results"][-1] - run.stamps["results"][0] + 1)

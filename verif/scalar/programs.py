@@ -5,21 +5,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from golden.numerics.codes import code_dtype
 from golden.scalar.activation import Instruction, ScalarEngine, cycles, error_of, rows_of
 from spec.scalar import OPCODES, REDUCE_COMMANDS, STATUS, ScalarConfig
 from spec.tables import pattern
 from spec.vector import ELEMENT_FORMATS
+from verif.numerics.words import Words, codes, fp32_words
 
-Words = npt.NDArray[np.uint32]
 UNKNOWN_FORMAT = len(ELEMENT_FORMATS)
-SPECIAL = np.array(
-    [0, 1 << 31, 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC12345, 0x3F800000],
-    np.uint32,
-)
-"""fp32 patterns that arithmetic gets wrong first; their high halves are those of bf16."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,20 +71,10 @@ def takes_operand(config: ScalarConfig, entry: Instruction) -> bool:
 
 
 def operands_of(config: ScalarConfig, entry: Instruction, rng: np.random.Generator) -> Words:
-    """Random codes: small numbers, whole range and special values."""
+    """Random codes."""
     count = (entry.length, config.lanes) if takes_operand(config, entry) else (0, config.lanes)
-    whole = rng.integers(0, 1 << 32, count, dtype=np.uint32)
-    small = rng.normal(0, 3, count).astype(np.float32).view(np.uint32)
-    codes = np.where(rng.random(count) < 0.5, small, whole)
-    codes = np.where(rng.random(count) < 0.08, rng.choice(SPECIAL, count), codes)
-    if entry.input_format in ("fp32", "tf32"):
-        return codes
-    if entry.input_format == "bf16":
-        return codes >> np.uint32(16)
     return (
-        whole
-        if entry.input_format not in ELEMENT_FORMATS
-        else whole.astype(code_dtype(entry.input_format)).astype(np.uint32)
+        codes(entry.input_format, rng, count) if entry.input_format in ELEMENT_FORMATS else np.zeros(count, np.uint32)
     )
 
 
@@ -118,8 +102,10 @@ def random_instruction(config: ScalarConfig, rng: np.random.Generator, longest: 
     """Anything legal, and now and then something that is not."""
 
     def constant() -> Any:
-        value = np.float32(rng.normal(0, 2))
-        return rng.normal(0, 2, config.lanes).astype(np.float32) if rng.random() < 0.3 else value
+        values = rng.normal(0, 2, config.lanes).astype(np.float32)
+        if rng.random() < 0.3:
+            values = fp32_words(rng, values.shape).view(np.float32)
+        return values if rng.random() < 0.3 else values[0]
 
     entry = Instruction(
         opcode=str(rng.choice(list(OPCODES), p=[0.7, 0.12, 0.1, 0.08])),

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from golden.numerics.codes import code_dtype
 from golden.vector.instructions import (
     NO_OPERANDS,
     OPERATION_USERS,
@@ -22,7 +21,6 @@ from golden.vector.instructions import (
 )
 from spec.vector import (
     COMPARISONS,
-    ELEMENT_FORMATS,
     MX_ELEMENTS,
     MX_ROWS,
     OPCODES,
@@ -33,14 +31,9 @@ from spec.vector import (
     TRIPLE,
     VectorConfig,
 )
+from verif.numerics.words import Words, codes, fp32_words
 
-Words = npt.NDArray[np.uint32]
 UNKNOWN = {"opcode": 31, "operation": 63, "format": 15}
-SPECIAL = np.array(
-    [0, 1 << 31, 1, 0x7FFFFF, 0x800000, 0x7F7FFFFF, 0x7F800000, 0xFF800000, 0x7FC00000, 0xFFC12345, 0x3F800000],
-    np.uint32,
-)
-"""fp32 patterns that arithmetic gets wrong first; their high halves are those of bf16."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -104,19 +97,7 @@ def _words(config: VectorConfig, name: str, rows: int, rng: np.random.Generator)
 
 
 def _codes(config: VectorConfig, name: str, rows: int, rng: np.random.Generator) -> Words:
-    count = (rows, config.lanes)
-    whole = rng.integers(0, 1 << 32, count, dtype=np.uint32)
-    small = rng.integers(-3, 4, count).astype(np.float32).view(np.uint32)
-    normal = rng.normal(0, 3, count).astype(np.float32).view(np.uint32)
-    kind = rng.random(count)
-    mixed = np.where(kind < 0.3, whole, np.where(kind < 0.5, small, normal))
-    mixed = np.where(rng.random(count) < 0.06, rng.choice(SPECIAL, count), mixed)
-    if name in ("fp32", "tf32"):
-        return mixed
-    if name == "bf16":
-        return mixed >> np.uint32(16)
-    sparse = np.where(rng.random(count) < 0.3, whole & np.uint32(3), whole)
-    return sparse.astype(code_dtype(name)).astype(np.uint32) if name in ELEMENT_FORMATS else whole
+    return codes(name, rng, (rows, config.lanes)) if rows else np.zeros((0, config.lanes), np.uint32)
 
 
 def expected(config: VectorConfig, program: Sequence[Instruction], inputs: Sequence[tuple[Words, Words]]) -> Expected:
@@ -159,6 +140,8 @@ def random_instruction(
         words = rng.normal(0, 4, config.lanes).astype(np.float32).view(np.uint32)
         if raw:
             words = rng.integers(0, 40, config.lanes).astype(np.uint32)
+        if rng.random() < 0.3:
+            words = fp32_words(rng, words.shape)
         return words if rng.random() < 0.3 else int(words[0])
 
     def format_() -> str:
