@@ -52,6 +52,7 @@ class Semaphores(Block):
         for index, port in enumerate(asked):
             m.d.comb += valid[index].eq(port.valid & ((port.payload.core == 0) | self.sent.ready))
         sweep, clearing = Signal(range(count)), Signal(init=1)
+        self.sweep, self.clearing = sweep, clearing
         taken = Signal()
         m.d.comb += taken.eq(valid.any() & ~clearing)
         chosen = round_robin(m, valid, self.askers, taken, "turn")

@@ -11,6 +11,7 @@ from rich.table import Table
 from spec.fifo import FifoConfig
 from spec.parameters import lookup
 from spec.results import Record, write
+from verif.formal.core import SemaphoreProperties
 from verif.formal.engines import scalar_credit, vector_credit
 from verif.formal.fifo import FifoProperties
 from verif.formal.hbm import (
@@ -51,6 +52,8 @@ PROOFS: list[Proof] = [
     Proof("tensor sequencer: stationaries change hands whole", partial(SwapProperties, SMALL), depth=3),
     Proof("tensor sequencer: no sum is read too early", partial(HandOverProperties, SMALL), depth=6),
     Proof("tensor sequencer: nor where rows are split", partial(HandOverProperties, TILED), depth=6),
+    Proof("semaphores: every update counts once, in its turn", SemaphoreProperties),
+    Proof("semaphores: they count", SemaphoreProperties, mode="cover", depth=12),
     Proof("tensor sequencer: works without idling", partial(ColumnProperties, SMALL), mode="cover", depth=10),
 ]
 
