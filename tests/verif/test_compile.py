@@ -83,3 +83,9 @@ def test_only_ports_are_visible_to_vpi() -> None:
         'public_flat_rd -module "add_1" -port "a"',
         'public_flat_rd -module "add_1" -port "input"',
     ]
+
+
+def test_coverage_leaves_out_the_arm_that_no_run_can_take() -> None:
+    verilog = "    case (s)\n      2'b01:\n        y = b;\n      default:\n        y = 1'bx;\n    endcase\n"
+    assert 'coverage_off -file "*design.v" -lines 4-5' in Options(coverage=True).control_file("top", verilog)
+    assert "coverage_off" not in Options().control_file("top", verilog)
