@@ -7,8 +7,10 @@ from typing import Any
 
 from examples.kernels import kernels, matmul
 from golden.core.report import Span
+from hdl.core.core import Core
+from hdl.emit import emit
 from sdk.program import Program
-from sdk.run import GoldenTarget, load, run
+from sdk.run import GoldenTarget, Result, load, run
 from sdk.tensors import View
 from spec.core import CoreConfig, core_of
 from spec.presets import machine_named
@@ -16,7 +18,10 @@ from spec.results import Record
 from verif.core.bench import LITTLE
 from verif.core.driver import RtlTarget
 
+TINY = core_of(machine_named("TINY"))
 SMALL = core_of(machine_named("SMALL"))
+SMALL_DEPTH, SMALL_COLUMNS = 64, 128
+"""Of the products on the compiled core of SMALL: rows and columns of the stationary; columns of the shorter result."""
 TRN2 = core_of(machine_named("TRN2")).replace(hbm_lines=1 << 20)
 GHZ = 1.4
 """Clock of DMA and sequencers that nanoseconds are told in: the profiler's core clock of the published measurements."""
@@ -40,7 +45,7 @@ PUBLISHED_EFFICIENCY = {
 
 def bench_core() -> list[Record]:
     """Every figure."""
-    return [*_against_hardware(), *_tensor(), *_published(), *_dma()]
+    return [*_against_hardware(), *_compiled(), *_elaborated(), *_tensor(), *_published(), *_dma()]
 
 
 def _against_hardware() -> list[Record]:
@@ -81,6 +86,57 @@ def busy(config: CoreConfig, k: int, m: int, n: int) -> float:
     later = found[len(found) // 2 :]
     columns = min(config.tensor.bank_depth, n)
     return len(later) * columns / (later[-1].end - later[0].end + columns)
+
+
+def _compiled() -> list[Record]:
+    """The core of SMALL as a compiled model: its build, a tiled product against golden, speed, share of the array."""
+    started = time.perf_counter()
+    target = RtlTarget(SMALL)
+    built = time.perf_counter() - started
+    cycles, seconds, spent, different = [], 0.0, 0.0, 0
+    for n in (SMALL_COLUMNS, 2 * SMALL_COLUMNS):
+        kernel = matmul(SMALL, SMALL_DEPTH, SMALL_DEPTH, n, result="bf16")
+        started = time.perf_counter()
+        golden = run(kernel.program, "golden", kernel.inputs)
+        spent += time.perf_counter() - started
+        starts = load(kernel.program, target, kernel.inputs)
+        before = target.model.seconds
+        report = target.run(starts)
+        seconds += target.model.seconds - before
+        cycles.append(report.cycles)
+        different += int((golden["c"] != Result(kernel.program, target, report)["c"]).sum())
+        error = abs(golden.cycles / report.cycles - 1)
+    target.model.close()
+    columns = (SMALL_DEPTH // SMALL.partitions) ** 2 * SMALL_COLUMNS
+    product = f"product {SMALL_DEPTH}x{SMALL_DEPTH}x{2 * SMALL_COLUMNS} at SMALL"
+    return [
+        Record("core", "compiled core of SMALL, emission and build, or emission if cached", built, "s", better="lower"),
+        Record("core", f"{product}: results that differ from golden", different, "results", 0, better="lower"),
+        Record("core", f"{product}: golden against hardware", 100 * error, "%", 2, f"{cycles[-1]} cycles", "lower"),
+        Record(
+            "core",
+            "array busy in the tiled product at SMALL, hardware",
+            100 * columns / (cycles[1] - cycles[0]),
+            "%",
+            95,
+        ),
+        Record("core", "compiled core of SMALL", sum(cycles) / seconds, "cycles/s", 20_000),
+        Record("core", "golden against compiled hardware, SMALL", seconds / spent, "x", 100),
+    ]
+
+
+def _elaborated() -> list[Record]:
+    """What Verilog of the cores that are simulated costs; that of full size is a long test."""
+    records = []
+    for name, config in (("TINY", TINY), ("SMALL", SMALL)):
+        started = time.process_time()
+        emission = emit(Core(config))
+        records += [
+            Record("core", f"{name}: elaboration and Verilog", time.process_time() - started, "s", better="lower"),
+            Record("core", f"{name}: Verilog", len(emission.verilog) / 1e6, "MB", better="lower"),
+            Record("core", f"{name}: distinct modules", len(emission.description["modules"]), "modules"),
+        ]
+    return records
 
 
 def _tensor() -> list[Record]:

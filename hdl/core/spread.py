@@ -47,40 +47,51 @@ class Spread(Block):
             taken.eq(got | done),
         ]
         m.d.sync += done.eq(Mux(complete, 0, taken))
-        words = Array(request.mask.word_select(word, 4) for word in range(lanes))
+        masks = Array(request.mask.word_select(word, 4) for word in range(lanes))
+        lane_bits = max(1, (lanes - 1).bit_length())
+        across = self._across(m, masks, lane_bits)
         for bank in banks:
             port = getattr(self, f"row_{bank}")
             word = Signal(max(1, bank_bits), name=f"word_{bank}")
-            inside = Signal(name=f"inside_{bank}")
+            inside, mask = Signal(name=f"inside_{bank}"), Signal(4, name=f"mask_{bank}")
             m.d.comb += [
                 word.eq(bank - first if bank_bits else 0),
-                inside.eq((word < lanes) & words[word[: max(1, (lanes - 1).bit_length())]].any()),
+                mask.eq(masks[word[:lane_bits]]),
+                inside.eq((word < lanes) & mask.any()),
                 needed[bank].eq(Mux(request.across, word == 0, inside)),
                 port.valid.eq(self.beats.valid & needed[bank] & ~done[bank]),
                 got[bank].eq(port.valid & port.ready),
             ]
-            self._request(m, bank, port.payload, word)
+            row, chosen = port.payload, Signal(32, name=f"chosen_{bank}")
+            m.d.comb += [
+                row.write.eq(request.write),
+                row.row.eq(Mux(request.across, request.row, request.row + word)),
+                chosen.eq(Array(request.data)[word]),
+            ]
+            for partition, (data, bytes_) in enumerate(across):
+                own = Mux(request.lane == partition, mask, 0)
+                m.d.comb += [
+                    row.data[partition].eq(Mux(request.across, data, chosen)),
+                    row.mask.word_select(partition, 4).eq(Mux(request.across, bytes_, own)),
+                ]
         self._answer(m, complete & ~request.write, first)
         return m
 
-    def _request(self, m: Module, bank: int, row: Any, word: Any) -> None:
-        """The part of one bank: a word of one partition, or words across."""
+    def _across(self, m: Module, masks: Any, lane_bits: int) -> list[tuple[Any, Any]]:
+        """Word and mask of each partition if the words go across, whatever the bank."""
         config, request = self.config, self.beats.payload
-        lanes = config.dma_lanes
-        m.d.comb += [row.write.eq(request.write), row.row.eq(Mux(request.across, request.row, request.row + word))]
-        chosen = Array(request.data)[word]
-        mask = Array(request.mask.word_select(index, 4) for index in range(lanes))
+        found = []
         for partition in range(config.partitions):
-            place = Signal(range(config.partitions), name=f"place_{bank}_{partition}")
-            own = Signal(range(max(2, lanes)), name=f"own_{bank}_{partition}")
+            place = Signal(range(config.partitions), name=f"place_{partition}")
+            data, mask = Signal(32, name=f"across_{partition}"), Signal(4, name=f"across_mask_{partition}")
+            own = place[:lane_bits]
             m.d.comb += [
                 place.eq(partition - request.lane),
-                own.eq(Mux(request.across, place, word)),
-                row.data[partition].eq(Mux(request.across, Array(request.data)[own], chosen)),
-                row.mask.word_select(partition, 4).eq(
-                    Mux(Mux(request.across, place < lanes, place == 0), mask[own], 0)
-                ),
+                data.eq(Array(request.data)[own]),
+                mask.eq(Mux(place < config.dma_lanes, masks[own], 0)),
             ]
+            found.append((data, mask))
+        return found
 
     def _answer(self, m: Module, reads: Any, first: Any) -> None:
         """Words that came early are kept until the last one is there."""

@@ -31,7 +31,7 @@ class ScalarLane(Block):
 
     The controls come from the engine, each in step with the element's way through the lane: ``format``, ``scale`` and
     ``bias`` with the element (the lane delays the latter two), ``reduce`` after the sum, ``tail`` one cycle and
-    ``root`` two cycles later, ``finish`` with the last product, ``output`` after the final scaling. Only the
+    ``root`` two cycles later, ``finish`` with the last product, ``outgoing`` after the final scaling. Only the
     accumulator, which is visible state, has a reset.
     """
 
@@ -43,7 +43,7 @@ class ScalarLane(Block):
     tail: In(TailControl)
     root: In(Fp32)
     finish: In(FinishControl)
-    output: In(OutputControl)
+    outgoing: In(OutputControl)
     result: Out(32)
 
     config: ScalarConfig
@@ -172,7 +172,7 @@ class ScalarLane(Block):
 
     def _deliver(self, m: Module, platform: Any, value: Any) -> None:
         """Accumulate in one cycle, cast out, register."""
-        control = self.output
+        control = self.outgoing
         adder = Add(AddConfig(stages=1))
         m.submodules.accumulate = place(adder, platform)
         held, accumulator, start = Signal(Fp32), Signal(Fp32), Signal(Fp32)

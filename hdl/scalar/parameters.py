@@ -51,7 +51,7 @@ def drive_lane_controls(m: Module, config: ScalarConfig, token: Any, lanes: Sequ
             lane.tail.eq(tail),
             lane.root.as_value().eq(root),
             lane.finish.eq(finish),
-            lane.output.eq(output),
+            lane.outgoing.eq(output),
         ]
 
 

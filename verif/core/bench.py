@@ -241,7 +241,7 @@ def check(trial: Trial) -> None:
     target = RtlTarget(config, trial.model(no_inline=RtlTarget.shared(config)))
     pair = Pair(config, target)
     draw = Generator(config, trial.rng)
-    many, wrong = ((2000, 500) if config == LITTLE else (200, 50)) if trial.long else (10, 10)
+    many, wrong = ((2000, 500) if config == LITTLE else (500, 100)) if trial.long else (10, 10)
     for number in range(many):
         with trial.test(f"random program {number}"):
             case = drawn(pair, draw, 30)

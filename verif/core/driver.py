@@ -22,6 +22,8 @@ Bytes = npt.NDArray[np.uint8]
 Lines = npt.NDArray[np.uint32]
 """Whole lines, ``[line, word]``."""
 WORDS = LINE_BYTES // 4
+LARGE = 16
+"""Lanes from which on a core is compiled in parts."""
 LIMIT = 2_000_000
 """Cycles after which a program that has not ended is given up."""
 
@@ -74,11 +76,28 @@ class RtlTarget(LineHost):
         self.config = config
         self.corrected = self.conflicts = 0
         """Of the last run: words repaired since reset, cycles that SBUF's ports waited."""
-        self.model = Model(CoreSystem(config), no_inline=self.shared(config), **options) if model is None else model
+        self.model = Model(CoreSystem(config), **self.build(config), **options) if model is None else model
+
+    @classmethod
+    def build(cls, config: CoreConfig) -> dict[str, Any]:
+        """How Verilator compiles a core.
+
+        A small one runs fastest in one piece. Of a large one, lanes, rows and banks are blocks of their own, compiled
+        once: what is written out 16 times takes an hour to compile and fits no cache.
+        """
+        if config.partitions < LARGE:
+            return {"no_inline": cls.shared(config)}
+        once = {"row": config.tensor, "sbuf_bank": config, "vector_lane": config.vector, "scalar_lane": config.scalar}
+        many = ["processing_element", "add", "edge_decoder", "delay", "secded", "reader"]
+        many += ["transfer_engine", "transfer_lane", "spread"]
+        return {
+            "hierarchy": [f"{name}_{owner.digest()}" for name, owner in once.items()],
+            "shared": [f"{name}_*" for name in many],
+        }
 
     @staticmethod
     def shared(config: CoreConfig) -> list[str]:
-        """Modules of which there are many, compiled once."""
+        """Modules of which there are many, of a small core: functions of their own."""
         digests = {
             "vector_lane": config.vector,
             "scalar_lane": config.scalar,
