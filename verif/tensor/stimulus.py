@@ -33,8 +33,9 @@ from spec.tensor import (
 Codes = NDArray[np.unsignedinteger]
 Program = list[tuple[Instruction, Codes]]
 
-CLASSES = ("any", "moderate", "subnormal", "extreme", "special")
-"""Any pattern; numbers near 1; mostly subnormals; largest and smallest exponents; infinities, NaNs, zeros mixed in."""
+CLASSES = ("any", "moderate", "subnormal", "extreme", "special", "close", "spread")
+"""Any pattern; numbers near 1; mostly subnormals; largest and smallest exponents; infinities, NaNs, zeros mixed in;
+just above and below powers of two, whose sums cancel; few bits far apart, of which one decides how a sum is rounded."""
 
 
 def operands(rng: np.random.Generator, name: str, shape: tuple[int, int], kind: str) -> Codes:
@@ -66,6 +67,14 @@ def operands(rng: np.random.Generator, name: str, shape: tuple[int, int], kind: 
         sign = codes & 1 << (entry.width - 1)
         values = [0, entry.infinity_pattern or 0, entry.nan_pattern or 0, entry.max_finite]
         codes = np.where(rng.random(shape) < 0.2, sign | rng.choice(values, shape), codes)
+    elif kind == "close":
+        ones, low = (1 << entry.mantissa_bits) - 1, rng.integers(0, 4, shape)
+        near = np.where(rng.random(shape) < 0.5, low, ones - low) & ones
+        codes = _with_field(entry, codes & ~ones | near, entry.bias + rng.integers(-1, 2, shape))
+    elif kind == "spread":
+        ones = (1 << entry.mantissa_bits) - 1
+        bit = np.left_shift(1, rng.integers(0, entry.mantissa_bits + 1, shape)) & ones
+        codes = _with_field(entry, codes & ~ones | bit, entry.bias + rng.integers(-14, 15, shape))
     dtype = np.uint8 if entry.storage <= 8 else np.uint16 if entry.storage <= 16 else np.uint32
     return (codes << (entry.storage - entry.width)).astype(dtype)
 
