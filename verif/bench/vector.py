@@ -16,14 +16,10 @@ from golden.scalar.functions import Evaluator, evaluate
 from golden.vector.instructions import Instruction, cycles, error_of, interval
 from golden.vector.operations import ARITHMETIC, RAW, apply
 from golden.vector.power import power, rsqrt
-from hdl.block import Block
-from hdl.numerics import Add, Multiply
 from hdl.scalar.lane import ScalarLane
-from hdl.scalar.tail import Tail
 from hdl.vector.lane import VectorLane
 from spec import tables
 from spec.functions import FUNCTIONS, TABULATED
-from spec.numerics import AddConfig, MultiplyConfig
 from spec.results import Record
 from spec.scalar import ScalarConfig
 from spec.vector import VectorConfig
@@ -167,18 +163,9 @@ def _functions() -> list[Record]:
 
 
 def _cells() -> dict[str, int]:
-    """Generic gates and flip-flops of an fp32 adder, a multiplier, the tail and lanes without their tables."""
-    scalar, vector = ScalarLane(ScalarConfig()), VectorLane(VectorConfig())
-    config = scalar.config
-    blocks: dict[str, Block] = {
-        "adder": Add(AddConfig(stages=config.add_stages)),
-        "multiplier": Multiply(MultiplyConfig(stages=config.multiply_stages)),
-        "tail": Tail(config),
-        "lane": scalar,
-        "vector lane": vector,
-    }
-    found = modules(scalar) | modules(vector)
-    return {name: found[block.module_name] for name, block in blocks.items()}
+    """Generic gates and flip-flops by kind of block: of lanes and what is in them, without their tables."""
+    found = modules(ScalarLane(ScalarConfig())) | modules(VectorLane(VectorConfig()))
+    return {name.rpartition("_")[0]: cells for name, cells in found.items()}
 
 
 def _trade(cells: dict[str, int]) -> list[Record]:
@@ -194,13 +181,13 @@ def _trade(cells: dict[str, int]) -> list[Record]:
         ("parabola, two constants", square, third, 2, 4),
     ]
     records = [
-        Record("vector.engine", "lane without tables", cells["vector lane"], "cells"),
+        Record("vector.engine", "lane without tables", cells["vector_lane"], "cells"),
         Record("scalar.engine", "exponential tail without its table", cells["tail"], "cells"),
     ]
     for label, table, saved, multipliers, adders in points:
         arithmetic = f"{multipliers} multipliers, {adders} adders in Horner's rule"
         # The lane is the shipped one; what a smaller evaluation leaves out is taken off.
-        area = cells["lane"] - (3 - multipliers) * cells["multiplier"] - (5 - adders) * cells["adder"]
+        area = cells["scalar_lane"] - (3 - multipliers) * cells["multiply"] - (5 - adders) * cells["add"]
         bits = table.bits - saved * len(table.segments)
         worst = _worst(TRADE, Evaluator(table))
         records += [
