@@ -1,6 +1,6 @@
 """The plots of the docs page: where each trace's slots went, and utilisation against area.
 
-``python -m verif.hbm.plots``, after ``make bench-hbm`` and ``make bench-hbm_area``, whose figures the second plot shows.
+``python -m verif.hbm.plots``, after ``make bench-hbm`` and ``make bench-hbm_area``, whose figures the second shows.
 """
 
 import re

@@ -68,8 +68,8 @@ def operands(rng: np.random.Generator, name: str, shape: tuple[int, int], kind: 
         values = [0, entry.infinity_pattern or 0, entry.nan_pattern or 0, entry.max_finite]
         codes = np.where(rng.random(shape) < 0.2, sign | rng.choice(values, shape), codes)
     elif kind == "close":
-        ones, low = (1 << entry.mantissa_bits) - 1, rng.integers(0, 4, shape)
-        near = np.where(rng.random(shape) < 0.5, low, ones - low) & ones
+        ones, few = (1 << entry.mantissa_bits) - 1, rng.integers(0, 4, shape)
+        near = np.where(rng.random(shape) < 0.5, few, ones - few) & ones
         codes = _with_field(entry, codes & ~ones | near, entry.bias + rng.integers(-1, 2, shape))
     elif kind == "spread":
         ones = (1 << entry.mantissa_bits) - 1
