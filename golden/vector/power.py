@@ -92,7 +92,9 @@ def _rsqrt(a: F32, b: F32) -> F32:
     result = _rounded(np.abs(a), b, _by_root)
     if a.min() > 0:
         return result
-    return np.where(np.isnan(a) | (a < 0), CANONICAL_NAN, np.copysign(result, a))
+    zero = np.flatnonzero(a == 0)
+    result[zero] = np.copysign(np.float32(np.inf), a[zero])
+    return np.where(~(a >= 0), CANONICAL_NAN, result)
 
 
 def _rounded(a: F32, b: F32, approximate: Approximation) -> F32:
