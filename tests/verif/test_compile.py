@@ -48,6 +48,14 @@ def test_other_content_or_options_are_another_model(store: Path) -> None:
     assert compiled("tiny", TOP.format("~a"), Options(optimise="-O0"), DRIVER) != folder
 
 
+def test_checkouts_at_different_places_share_models(
+    store: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    folder = compiled("tiny", TOP.format("~a"), Options(), DRIVER)
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    assert compiled("tiny", TOP.format("~a"), Options(), DRIVER) == folder
+
+
 def test_a_failed_build_says_why_in_one_line_and_leaves_nothing(store: Path) -> None:
     with pytest.raises(ToolError, match=r"verilator failed: %Error.*design\.v") as caught:
         compiled("tiny", TOP.format("~c;;;("), Options(), DRIVER)

