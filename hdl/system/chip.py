@@ -135,14 +135,14 @@ class Chip(Block):
     def _vertices(self, m: Module, platform: Any) -> Any:
         """The chip's vertex in the plane of each class."""
         ends: dict[str, Any] = {}
-        for name, block in self.vertices.items():
-            vertex: Any = block
+        pins: Any = self
+        vertex: Any
+        for name, vertex in self.vertices.items():
             m.submodules[f"vertex_{name}"] = place(vertex, platform)
             for outer, inner in zip(getattr(self, f"i_{name}"), vertex.i, strict=True):
                 pass_on(m, outer, inner)
             for outer, inner in zip(getattr(self, f"o_{name}"), vertex.o, strict=True):
                 pass_on(m, inner, outer)
-            pins: Any = self
             m.d.comb += [vertex.routes.eq(pins.routes), vertex.chip.eq(self.chip)]
             ends |= {f"send_{name}": vertex.send, f"come_{name}": vertex.come}
         return SimpleNamespace(**ends)

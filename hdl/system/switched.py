@@ -1,5 +1,6 @@
 """Chips on switches: planes of them, each of which carries the messages of one class."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,16 +22,14 @@ def add_plane(m: Module, platform: Any, config: SystemConfig, name: str, chips: 
     """
     topology = switches_of(config)
     routes = routes_of(topology)
-    into, out_of = (_links(topology, end) for end in ("target", "source"))
     ends = list(chips)
     for number in range(topology.nodes, len(routes)):
-        vertex: Any = Vertex(config, len(into[number]), len(out_of[number]), chip=False)
+        vertex: Any = Vertex(config, *links_of(topology, number), chip=False)
         m.submodules[f"{name}_{number - topology.nodes}"] = place(vertex, platform)
         m.d.comb += vertex.routes.eq(routes[number])
         ends.append((vertex.i, vertex.o))
-    for number, link in enumerate(topology.links):
-        near, far = ends[link.source][1], ends[link.target][0]
-        pass_on(m, near[out_of[link.source].index(number)], far[into[link.target].index(number)])
+    for link in topology.links:
+        pass_on(m, ends[link.source][1][link.source_port], ends[link.target][0][link.target_port])
 
 
 def switches_of(config: SystemConfig) -> SwitchedServers:
@@ -41,32 +40,23 @@ def switches_of(config: SystemConfig) -> SwitchedServers:
 
 def links_of(topology: SwitchedServers, vertex: int) -> tuple[int, int]:
     """How many links lead into a vertex and out of it; of all chips as many as of chip 0."""
-    return len(_links(topology, "target")[vertex]), len(_links(topology, "source")[vertex])
+    return sum(link.target == vertex for link in topology.links), sum(link.source == vertex for link in topology.links)
 
 
 def routes_of(topology: SwitchedServers) -> list[int]:
     """What each vertex has for ``routes``: towards each chip the link that goes on, or at that chip its own output."""
-    out_of = _links(topology, "source")
-    ways: list[dict[int, int]] = [{} for _ in out_of]
+    outs = Counter(link.source for link in topology.links)
+    ways: list[dict[int, int]] = [{} for _ in outs]
     for source in range(topology.nodes):
-        ways[source][source] = len(out_of[source])
+        ways[source][source] = outs[source]
         for target in range(topology.nodes):
             at = source
             while target not in ways[at]:
                 (channel,) = topology.moves(at, None, target)
-                ways[at][target] = out_of[at].index(channel.link)
-                at = topology.links[channel.link].target
-    widths = [len(outs) + (vertex < topology.nodes) for vertex, outs in enumerate(out_of)]
+                link = topology.links[channel.link]
+                ways[at][target] = link.source_port
+                at = link.target
     return [
-        sum(1 << width * target + output for target, output in way.items())
-        for width, way in zip(widths, ways, strict=True)
+        sum(1 << (outs[vertex] + (vertex < topology.nodes)) * target + output for target, output in way.items())
+        for vertex, way in enumerate(ways)
     ]
-
-
-def _links(topology: SwitchedServers, end: str) -> list[list[int]]:
-    """Of each vertex: the links whose ``end`` it is."""
-    vertices = 1 + max(link.target for link in topology.links)
-    found: list[list[int]] = [[] for _ in range(vertices)]
-    for number, link in enumerate(topology.links):
-        found[getattr(link, end)].append(number)
-    return found

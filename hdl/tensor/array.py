@@ -127,9 +127,8 @@ class Array(Block):
             indices = [plane * config.rows + index + other for plane, other in places]
             first, *rest = (self._operand(self.moving, count, each, index) for each in indices)
             codes = [first, *(code[: config.operand_bits] for code in rest)]
-            self.window = later(
-                m, f"window_{index}", self._delay(m, platform, f"windows_{index}", index, Cat(codes)), 1
-            )
+            early = self._delay(m, platform, f"windows_{index}", index, Cat(codes))
+            self.window = later(m, f"window_{index}", early, 1)
         else:
             self.window = later(m, f"window_{index}", self.window, config.add_stages)
         scale = self.window[config.operand_bits : config.edge_bits]

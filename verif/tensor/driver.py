@@ -30,6 +30,9 @@ Codes = NDArray[np.unsignedinteger]
 Bits = NDArray[np.uint32]
 Program = Sequence[tuple[Instruction, Codes]]
 
+SHARED = ("processing_element_*", "edge_decoder_*", "delay_*", "add_*")
+"""Modules of an array of which a large model has one code for all."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Product:
@@ -65,8 +68,7 @@ class TensorDriver:
         """
         rows = [f"row_{config.digest()}"]
         if large:
-            shared = ["processing_element_*", "edge_decoder_*", "delay_*", "add_*"]
-            return {"hierarchy": rows, "shared": shared, "optimise": "-O2"}
+            return {"hierarchy": rows, "shared": SHARED, "optimise": "-O2"}
         return {"hierarchy": rows, "no_inline": ["processing_element_*", "add_*"]}
 
     def matmul(
