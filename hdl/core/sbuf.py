@@ -17,6 +17,8 @@ from spec.core import CoreConfig
 from spec.ecc import SecdedConfig
 
 SECDED = SecdedConfig(data=32, check_bits=7)
+TURNS = 8
+"""Of so many accesses at least one is of those who come after, where they wait."""
 
 
 class SbufBank(Block):
@@ -98,14 +100,16 @@ class Sbuf(Block):
 
     ``request_n`` of port n is taken when its bank is free; the row of a read is answered two cycles later and cannot be
     held back. ``beat_n`` is a port of DMA, whose words may lie in several banks (:class:`hdl.core.spread.Spread`); its
-    answer comes as soon. ``conflicts`` counts the cycles that requests waited, ``corrected`` repaired words, since
+    answer comes as soon. The first ``moving`` ports go before the other rows, and those before beats: the array loses each
+    cycle that its columns come late, an element-wise engine the same, where a DMA engine has a queue. Whoever comes after
+    has one of ``TURNS`` accesses at least, so nobody waits for ever. ``conflicts`` counts the cycles that requests waited, ``corrected`` repaired words, since
     reset; ``lost`` is 1 in the cycle in which a word turns out to be.
     """
 
     config: CoreConfig
 
-    def __init__(self, config: CoreConfig, ports: int, beats: int) -> None:
-        self.ports, self.beats = ports, beats
+    def __init__(self, config: CoreConfig, moving: int, ports: int, beats: int) -> None:
+        self.moving, self.ports, self.beats = moving, ports, beats
         signature: dict[str, Any] = {
             "inject": In(SECDED.width),
             "conflicts": Out(32),
@@ -123,7 +127,7 @@ class Sbuf(Block):
     @property
     def module_name(self) -> str:
         """The number of ports is part of what it is."""
-        return f"{super().module_name}_{self.ports}_{self.beats}"
+        return f"{super().module_name}_{self.moving}_{self.ports}_{self.beats}"
 
     def elaborate(self, platform: Any) -> Module:
         """For each bank: who is next, what it answered."""
@@ -149,7 +153,9 @@ class Sbuf(Block):
             wants = Signal(count, name=f"wants_{number}")
             rows_here = [r.valid & (r.payload.row[:bank_bits] == number if bank_bits else 1) for r in requests]
             m.d.comb += wants.eq(Cat(*rows_here, *(part.valid for part in parts)))
-            chosen = round_robin(m, wants, count, wants.any(), f"bank_{number}")
+            groups = [wants[: self.moving], wants[self.moving : self.ports], wants[self.ports :]]
+            chosen = Signal(range(count), name=f"chosen_{number}")
+            m.d.comb += chosen.eq(self._choose(m, groups, f"bank_{number}", C(1)))
             payload = Array(request.payload.as_value() for request in (*requests, *parts))[chosen]
             m.d.comb += [
                 bank.valid.eq(wants.any()),
@@ -189,3 +195,15 @@ class Sbuf(Block):
             self.corrected.eq(self.corrected + sum(corrected)),
         ]
         return m
+
+    def _choose(self, m: Module, groups: list[Any], name: str, moves: Any) -> Any:
+        """Who of all groups has a bank: those of the first in turn, unless the others have waited too long."""
+        first, *others = groups
+        if not others:
+            return round_robin(m, first, len(first), moves & first.any(), name)
+        waits, passed, over = Cat(*others).any(), Signal(range(TURNS), name=f"{name}_passed"), Signal(name=f"{name}_over")
+        m.d.comb += over.eq(waits & (~first.any() | (passed == TURNS - 1)))
+        with m.If(moves):
+            m.d.sync += passed.eq(Mux(waits & ~over, passed + 1, 0))
+        mine = round_robin(m, first, len(first), moves & first.any() & ~over, name)
+        return Mux(over, self._choose(m, others, f"{name}_over", moves & over) + len(first), mine)
