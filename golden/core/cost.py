@@ -207,8 +207,9 @@ class Moving:
         return self.moved + self.rest
 
     def wait_for(self, rows: int) -> None:
-        """An engine reads rows of SBUF meanwhile: where a row's bank is one of a beat's, each goes first in turn."""
-        self.late += rows * self.needs[1] / max(1, self.beats) / 2
+        """An engine uses rows of SBUF meanwhile: one whose bank is a beat's holds it up, but not a second time."""
+        share = self.needs[1] / max(1, self.beats)
+        self.late += rows * share / (1 + share)
 
     def meet(self, other: "Moving") -> None:
         """Another one starts: from now on both take turns, until one of them needs no more."""
