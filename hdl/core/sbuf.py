@@ -201,7 +201,11 @@ class Sbuf(Block):
         first, *others = groups
         if not others:
             return round_robin(m, first, len(first), moves & first.any(), name)
-        waits, passed, over = Cat(*others).any(), Signal(range(TURNS), name=f"{name}_passed"), Signal(name=f"{name}_over")
+        waits, passed, over = (
+            Cat(*others).any(),
+            Signal(range(TURNS), name=f"{name}_passed"),
+            Signal(name=f"{name}_over"),
+        )
         m.d.comb += over.eq(waits & (~first.any() | (passed == TURNS - 1)))
         with m.If(moves):
             m.d.sync += passed.eq(Mux(waits & ~over, passed + 1, 0))
