@@ -103,7 +103,8 @@ class Sbuf(Block):
     answer comes as soon. The first ``moving`` ports go before the other rows, and those before beats: the array loses
     each cycle that its columns come late, an element-wise engine the same, where a DMA engine has a queue. Whoever
     comes after has one of ``TURNS`` accesses at least, so nobody waits for ever. ``conflicts`` counts the cycles that
-    requests waited, ``corrected`` repaired words, since reset; ``lost`` is 1 in the cycle in which a word turns out to be.
+    requests waited, ``corrected`` repaired words, since reset; ``lost`` is 1 in the cycle in which a word turns
+    out to be.
     """
 
     config: CoreConfig
