@@ -7,6 +7,7 @@ A matrix whose rows exceed the partitions lies in *blocks*: a tile ``(partitions
 """
 
 import dataclasses
+import itertools
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -21,13 +22,15 @@ from golden.numerics import to_float32
 from sdk.program import Program
 from sdk.run import run
 from sdk.tensors import DTYPES, View
-from spec.core import CoreConfig
+from spec.core import LINE_BYTES, WORD_BYTES, CoreConfig
 from spec.formats import FLOATS
 from spec.vector import MX_LANES, MX_ROWS
 from verif.core.bench import LITTLE, MARKED
 
 Array = npt.NDArray[Any]
 EPSILON = 1e-5
+PIECE = 4096
+"""Bytes of a transfer beside which its start does not count."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,41 +83,73 @@ def product(p: Program, left: View, right: View, depth: int, finish: Finish) -> 
             finish(m, n, result)
 
 
+def visits(groups: int, parts: int) -> list[tuple[int, int]]:
+    """``(group, part)`` in turn, one new operand at a time; at most two parts at once, each in one go."""
+    first = range(min(2, parts))
+    order = [(group, part) for group in range(groups) for part in (reversed(first) if group % 2 else first)]
+    for part in range(2, parts):
+        back = order[-1][0] > 0
+        order += [(group, part) for group in (reversed(range(groups)) if back else range(groups))]
+    return order
+
+
 def matmul(
     config: CoreConfig, k: int, m: int, n: int, format_: str = "bf16", *, result: str = "fp32", seed: int = 0
 ) -> Kernel:
-    """``c = a.T @ b``: ``a`` stays in SBUF, columns of ``b`` come into two buffers in turn, results leave from two.
+    """``c = a.T @ b``: ``a`` stays in SBUF, columns of ``b`` come into two buffers in turn.
 
-    The parts of ``a`` are fetched when the first columns of ``b`` need them, so that the array need not wait for all.
+    A group of tiles, one in each bank of PSUM, grows together by a block of rows of ``a`` and ``b`` at a time, so that
+    the array works on what has come while the rest comes; what the next group needs is fetched meanwhile.
     """
     with Program(config) as p:
         a, b, c = p.input("a", (k, m), format_), p.input("b", (k, n), format_), p.output("c", (m, n), result)
-        lanes, bank = config.partitions, config.tensor.bank_depth
-        left = blocks(p, k, m, format_)
-        moving = [blocks(p, k, min(n, bank), format_) for _ in range(2)]
-        results = [p.sbuf((min(m, lanes), min(n, bank)), result) for _ in range(2)]
-        count = 0
+        lanes, bank, banks = config.partitions, config.tensor.bank_depth, config.tensor.psum_banks
         parts = [columns for _, columns in steps(n, bank)]
-        rights = [moving[number % 2][:, :, : part.stop - part.start] for number, part in enumerate(parts)]
-        fetch(p, rights[0], b[:, parts[0]])
-        for number, columns in enumerate(parts):
-            right = rights[number]
-            for following in range(number + 1, min(number + 2, len(parts))):
-                fetch(p, rights[following], b[:, parts[following]])
-            for _, rows in steps(m, lanes):
-                part = left[:, :, rows]
-                if number == 0:
-                    fetch(p, part, a[:, rows])
+        groups = [columns for _, columns in steps(m, lanes * banks)]
+        left = blocks(p, k, m, format_)
+        moving = [blocks(p, k, min(n, bank), format_) for _ in parts[:2]]
+        results = [p.sbuf((min(m, lanes), min(n, bank)), result) for _ in range(min(banks, -(-m // lanes)))]
+        order = visits(len(groups), len(parts))
+        # Twice as many queues as engines fill the port of HBM: it is full while some of them start, and blocks come one
+        # after the other, not all at the end.
+        fetching = min(2 * LINE_BYTES // (WORD_BYTES * config.dma_lanes), max(1, config.dma_queues // 2))
+        queues = itertools.cycle(range(fetching))
+        begun = {part: order.index(next(visit for visit in order if visit[1] == part)) for part in range(len(parts))}
 
-                def finish(_: slice, __: slice, found: View, rows: slice = rows, columns: slice = columns) -> None:
-                    nonlocal count
-                    tile = results[count % 2][: found.partitions, : found.elements]
-                    copy = p.scalar.tensor_copy if count % 2 else p.vector.tensor_copy
-                    copy(tile, found)
-                    p.dma(c[rows, columns], tile)
-                    count += 1
+        def held(part: int) -> View:
+            """Where a part lies: in place of the one that is not in use when it is fetched."""
+            other = part > 1 and len(groups) % 2 == 0
+            return moving[(part + other) % 2][:, :, : parts[part].stop - parts[part].start]
 
-                product(p, part, right, k, finish)
+        def bring(visit: int) -> None:
+            """Fetch what a visit is the first to need, each block in pieces, on all queues at once."""
+            group, part = order[visit]
+            needed = [(left[:, :, groups[group]], a[:, groups[group]])] * (group not in {g for g, _ in order[:visit]})
+            needed += [(held(part), b[:, parts[part]])] * (begun[part] == visit)
+            for number, rows in steps(k, lanes):
+                height = rows.stop - rows.start
+                for target, source in needed:
+                    least = -(-PIECE // (source.size * source.shape[1]))
+                    for _, piece in steps(height, max(least, -(-height // fetching))):
+                        p.dma(target[piece, number], source[rows][piece], queue=next(queues))
+
+        bring(0)
+        for visit, (group, part) in enumerate(order):
+            if visit + 1 < len(order):
+                bring(visit + 1)
+            base, right = groups[group].start, held(part)
+            tiles = [slice(base + s.start, base + s.stop) for _, s in steps(groups[group].stop - base, lanes)]
+            grown = [p.psum(right.free[1])[: tile.stop - tile.start] for tile in tiles]
+            for number, rows in steps(k, lanes):
+                height = rows.stop - rows.start
+                for tile, sums in zip(tiles, grown, strict=True):
+                    stationary = left[:height, number, tile]
+                    p.tensor.matmul(sums, stationary, right[:height, number], accumulate=number > 0)
+            for index, (tile, sums) in enumerate(zip(tiles, grown, strict=True)):
+                target = results[index][: sums.partitions, : sums.elements]
+                copy = p.scalar.tensor_copy if index % 2 else p.vector.tensor_copy
+                copy(target, sums)
+                p.dma(c[tile, parts[part]], target, queue=(fetching + index % fetching) % config.dma_queues)
     rng = np.random.default_rng(seed)
     x, y = (as_format(rng.normal(size=shape), format_) for shape in ((k, m), (k, n)))
     return Kernel(p, {"a": x, "b": y}, {"c": x.T @ y}, 1e-4 * k)

@@ -145,12 +145,15 @@ def core_of(machine: MachineConfig) -> CoreConfig:
     """The core of a preset's machine."""
     core = machine.chip.core
     lanes = core.tensor.rows
+    # A bank takes a word a cycle from DMA, and a line of HBM has sixteen: what has engines for a line has banks for it.
+    banks = max(8, 1 << (core.dma_engines - 1).bit_length())
     share = machine.chip.hbm_stack_gib * machine.chip.hbm_stacks / machine.chip.cores * (1 << 30)
     return CoreConfig(
         tensor=core.tensor,
         vector=VectorConfig(lanes=lanes),
         scalar=ScalarConfig(lanes=lanes),
         sbuf_bytes=core.sbuf_partition_bytes,
+        sbuf_banks=banks,
         dma_engines=core.dma_engines,
         hbm_lines=1 << (int(share) // LINE_BYTES).bit_length() - 1,
     )
