@@ -4,6 +4,7 @@
 """
 
 import dataclasses
+import itertools
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +26,8 @@ DIGITS = 40
 ULP_TARGET = 2.0
 SETTLE_PARTS, SETTLE_MOST = 32, 6
 """A constant moves by at most so many of so many parts of the place of the large term."""
+SETTLE_SLOPE = 1
+"""A slope moves by at most so many of its last places."""
 LAST_EXPONENT = 127 + 8
 """Exponent field from which every result with a tail is 0 or infinite."""
 
@@ -61,25 +64,30 @@ def nudge(table: tables.FunctionTable, tail: tables.TailTable) -> tables.Functio
 
 
 def settle(table: tables.FunctionTable, tail: tables.TailTable) -> tables.FunctionTable:
-    """Move the constant of a segment with a tail that is wrong by more than the target at any of its arguments.
+    """Move constant and slope of a segment with a tail that is wrong by more than the target at any of its arguments.
 
     The fit looks at samples; three roundings of a product meet at their worst at few arguments.
     """
     for number, x in dense_arguments(table):
         truth = reference(table.function, x)
         old = table.segments[number]
-        constants = [float(np.uint32(word).view(np.float32)) for word in (old.hi, old.lo)]
-        step = float(np.spacing(np.float32(abs(constants[0])))) / SETTLE_PARTS
+        high, low, slope = (float(np.uint32(word).view(np.float32)) for word in (old.hi, old.lo, old.c1))
+        step, place = (float(np.spacing(np.float32(abs(value)))) for value in (high, slope))
+        step /= SETTLE_PARTS
         tried = {}
-        for move in sorted(range(-SETTLE_MOST, SETTLE_MOST + 1), key=abs):
+        moves = itertools.product(range(-SETTLE_MOST, SETTLE_MOST + 1), range(-SETTLE_SLOPE, SETTLE_SLOPE + 1))
+        for move, turn in sorted(moves, key=lambda pair: (abs(pair[1]), abs(pair[0]))):
             segment = dataclasses.replace(
-                old, lo=bits_of(shorten(constants[1] + move * step, "lo")) if move else old.lo
+                old,
+                lo=bits_of(shorten(low + move * step, "lo")) if move else old.lo,
+                c1=bits_of(shorten(slope + turn * place, "c1")),
             )
             segments = (*table.segments[:number], segment, *table.segments[number + 1 :])
             candidate = dataclasses.replace(table, segments=segments)
             evaluator = Evaluator(candidate, tail)
-            tried[move] = float(ulp_error(evaluator(x), truth).max()), candidate, evaluator
-            if not move and tried[0][0] <= ULP_TARGET:
+            worst = float(ulp_error(evaluator(x), truth).max())
+            tried[move, turn] = worst, candidate, evaluator
+            if move == turn == 0 and worst <= ULP_TARGET:
                 break
         for _, candidate, evaluator in sorted(tried.values(), key=lambda entry: entry[0]):
             if len(tried) == 1 or not bf16_errors(table.function, evaluator)[1].any():
