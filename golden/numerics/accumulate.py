@@ -24,6 +24,7 @@ from golden.numerics.arithmetic import canonical
 
 F32 = NDArray[np.float32]
 
+ONE = 0x3F800000
 TILE = (64, 512)
 """Columns and moving columns updated at a time: 128 KiB of accumulators stay in the second-level cache."""
 
@@ -67,9 +68,23 @@ def exact_in_fp32(w: F32, x: F32) -> NDArray[np.bool_]:
 
     ``w`` is ``[K, M]``, ``x`` ``[K, N]``. Infinities, NaNs and zeros are left out: float32 handles them as it should.
     """
+    extremes = _extremes(w), _extremes(x)
+    if all(extremes):
+        (w_least, w_most), (x_least, x_most) = (found for found in extremes if found)
+        if w_least + x_least >= -149 and w_most + x_most < 127:
+            return np.ones(len(w), np.bool_)
     w_low, w_high = _range(w)
     x_low, x_high = _range(x)
     return (w_low + x_low >= -149) & (w_high + x_high < 127)
+
+
+def _extremes(values: F32) -> tuple[int, int] | None:
+    """Bounds of :func:`_range` over all rows, at little cost; None if only that can tell."""
+    bits = values.view(np.uint32) & 0x7FFFFFFF
+    if not bits.size or (bits & 0xFFF).any():
+        return None
+    least, most = int(np.where(bits == 0, ONE, bits).min()) >> 23, int(bits.max()) >> 23
+    return (least - 127 - 11, max(most, 1) - 127) if least > 0 and most < 255 else None
 
 
 def _range(values: F32) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

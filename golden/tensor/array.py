@@ -260,7 +260,11 @@ class Weights:
 
     def copy(self) -> "Weights":
         """The same weights, which later loads do not change."""
-        return copy.deepcopy(self)
+        other = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                setattr(other, name, value.copy())
+        return other
 
     def load(self, name: str, codes: Codes, columns: slice, *, sparse: bool = False) -> None:
         """Fill ``columns`` with the codes, with zeros where there are fewer."""
