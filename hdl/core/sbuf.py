@@ -10,7 +10,7 @@ from amaranth.lib.wiring import In, Out
 from hdl.block import Block, place
 from hdl.core.layouts import answer, beat_layout, beat_request, bits, row_layout, sbuf_request
 from hdl.core.share import round_robin
-from hdl.core.spread import Spread
+from hdl.core.spread import Spread, picks
 from hdl.core.unit import pass_on
 from hdl.ecc import SecdedDecoder, SecdedEncoder
 from spec.core import CoreConfig
@@ -144,6 +144,7 @@ class Sbuf(Block):
         granted = Signal(self.ports)
         grants: list[list[Any]] = [[] for _ in requests]
         answers: list[list[Any]] = [[] for _ in requests]
+        come: list[list[Any]] = [[] for _ in spreads]
         rows, corrected, lost = [], [], []
         held_up = []
         for number in range(config.sbuf_banks):
@@ -169,16 +170,18 @@ class Sbuf(Block):
                 grants[index].append(mine)
                 m.d.sync += first[index].eq(mine & ~request.payload.write)
                 answers[index].append(second[index])
-            for index, (spread, part) in enumerate(zip(spreads, parts, strict=True), start=self.ports):
+            for index, part in enumerate(parts, start=self.ports):
                 mine = wants[index] & (chosen == index)
-                back = getattr(spread, f"row_answer_{number}")
-                m.d.comb += [part.ready.eq(mine), back.valid.eq(second[index]), back.data.eq(bank.row)]
+                m.d.comb += part.ready.eq(mine)
+                come[index - self.ports].append(second[index])
                 m.d.sync += first[index].eq(mine & ~part.payload.write)
                 held_up.append(part.valid & ~mine)
             m.d.sync += second.eq(first)
             rows.append(bank.row)
             corrected.append(bank.corrected)
             lost.append(bank.lost)
+        for index, spread in enumerate(spreads):
+            picks(m, platform, f"pick_{index}", spread, rows, come[index])
         for index, request in enumerate(requests):
             back = getattr(self, f"answer_{index}")
             m.d.comb += [

@@ -6,13 +6,49 @@ from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
-from hdl.block import Block
+from hdl.block import Block, place
 from hdl.core.layouts import answer, beat_layout, beat_request, row_layout, sbuf_request
 from spec.core import CoreConfig
+
+PICKED = 8
+"""Banks of one :class:`Pick`: the rows of more would be more inputs than Amaranth numbers, at 128 partitions."""
+
+
+class Pick(Block):
+    """Of the rows that ``banks`` banks answer: the word of one lane of each, and the whole row of one. Latency 0."""
+
+    config: CoreConfig
+
+    def __init__(self, config: CoreConfig, banks: int) -> None:
+        self.banks = banks
+        ports: dict[str, Any] = {
+            "lane": In(range(config.partitions)),
+            "bank": In(range(max(2, banks))),
+            "row": Out(row_layout(config)),
+        }
+        for bank in range(banks):
+            ports |= {f"row_{bank}": In(row_layout(config)), f"word_{bank}": Out(32)}
+        super().__init__(config, ports)
+
+    @property
+    def module_name(self) -> str:
+        """The number of banks is part of what it is."""
+        return f"{super().module_name}_{self.banks}"
+
+    def elaborate(self, platform: Any) -> Module:
+        """Two choices."""
+        m = Module()
+        rows = [getattr(self, f"row_{bank}") for bank in range(self.banks)]
+        m.d.comb += self.row.as_value().eq(Array(row.as_value() for row in rows)[self.bank])
+        for bank, row in enumerate(rows):
+            m.d.comb += getattr(self, f"word_{bank}").eq(row.as_value().word_select(self.lane, 32))
+        return m
 
 
 class Spread(Block):
     """Words of one partition in successive rows lie in as many banks: ``row_n`` is a port to bank n alone.
+
+    What the banks answer comes through ``picks``: of each bank the word of ``lane``, and the row of bank ``first``.
 
     ``beats`` takes a request when every bank it needs has taken its part; banks that are busy hold it up, each for
     itself. The words of a read are there two cycles later, at ``answer``, as those of a row are; bytes between them are
@@ -26,10 +62,13 @@ class Spread(Block):
         ports: dict[str, Any] = {
             "beats": In(stream.Signature(beat_request(config))),
             "answer": Out(answer(beat_layout(config))),
+            "lane": Out(range(config.partitions)),
+            "first": Out(range(max(2, config.sbuf_banks))),
+            "across": In(row_layout(config)),
         }
         for bank in range(config.sbuf_banks):
             ports[f"row_{bank}"] = Out(stream.Signature(sbuf_request(config)))
-            ports[f"row_answer_{bank}"] = In(answer(row_layout(config)))
+            ports[f"word_{bank}"] = In(answer(32))
         super().__init__(config, ports)
 
     def elaborate(self, platform: Any) -> Module:
@@ -100,21 +139,38 @@ class Spread(Block):
         about = Cat(reads, self.beats.payload.across, self.beats.payload.lane, first)
         before, now = Signal(len(about)), Signal(len(about))
         m.d.sync += [before.eq(about), now.eq(before)]
-        lane = now[2 : 2 + len(self.beats.payload.lane)]
-        start = now[2 + len(lane) :]
+        lane_end = 2 + len(self.beats.payload.lane)
+        m.d.comb += [self.lane.eq(now[2:lane_end]), self.first.eq(now[lane_end:])]
         kept = Signal(beat_layout(config))
-        rows = [getattr(self, f"row_answer_{bank}") for bank in range(count)]
-        valid = Array(row.valid for row in rows)
-        across = Signal(32 * config.partitions)
-        m.d.comb += across.eq(Array(row.data.as_value() for row in rows)[start])
+        words = [getattr(self, f"word_{bank}") for bank in range(count)]
+        valid, picked = Array(word.valid for word in words), Array(word.data for word in words)
+        across = self.across.as_value()
         wrapped = Cat(across, across[: 32 * (lanes - 1)])
-        picked = Array(row.data.as_value().word_select(lane, 32) for row in rows)
         m.d.comb += self.answer.valid.eq(now[0])
         for word in range(lanes):
-            bank = (start + word)[: len(start)] if count > 1 else 0
+            bank = (self.first + word)[: len(self.first)] if count > 1 else 0
             found = Signal(32, name=f"found_{word}")
             m.d.comb += [
                 found.eq(Mux(valid[bank], picked[bank], kept[word])),
-                self.answer.data[word].eq(Mux(now[1], wrapped[32 * word :].word_select(lane, 32), found)),
+                self.answer.data[word].eq(Mux(now[1], wrapped[32 * word :].word_select(self.lane, 32), found)),
             ]
             m.d.sync += kept[word].eq(found)
+
+
+def picks(m: Module, platform: Any, name: str, spread: Spread, rows: list[Any], valid: Any) -> None:
+    """Let ``spread`` have what it needs of the rows of all banks; ``valid``: for each, whether it answers it."""
+    parts = []
+    for first in range(0, len(rows), PICKED):
+        banks = rows[first : first + PICKED]
+        pick = Pick(spread.config, len(banks))
+        m.submodules[f"{name}_{first}"] = place(pick, platform)
+        m.d.comb += [pick.lane.eq(spread.lane), pick.bank.eq(spread.first)]
+        for number, row in enumerate(banks):
+            word = getattr(spread, f"word_{first + number}")
+            m.d.comb += [
+                getattr(pick, f"row_{number}").eq(row),
+                word.valid.eq(valid[first + number]),
+                word.data.eq(getattr(pick, f"word_{number}")),
+            ]
+        parts.append(pick.row.as_value())
+    m.d.comb += spread.across.as_value().eq(Array(parts)[spread.first // PICKED])

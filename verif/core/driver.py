@@ -91,7 +91,7 @@ class RtlTarget(LineHost):
         once = {"row": config.tensor, "sbuf_bank": config, "vector_lane": config.vector, "scalar_lane": config.scalar}
         return {
             "hierarchy": [f"{name}_{owner.digest()}" for name, owner in once.items()],
-            "shared": [*SHARED, "secded_*", "reader_*", "transfer_engine_*", "transfer_lane_*", "spread_*"],
+            "shared": [*SHARED, "secded_*", "reader_*", "transfer_engine_*", "transfer_lane_*", "spread_*", "pick_*"],
         }
 
     @staticmethod
