@@ -145,23 +145,24 @@ class Sbuf(Block):
         grants: list[list[Any]] = [[] for _ in requests]
         answers: list[list[Any]] = [[] for _ in requests]
         come: list[list[Any]] = [[] for _ in spreads]
+        taken = [Signal(config.sbuf_banks, name=f"taken_{index}") for index in range(self.beats)]
         rows, corrected, lost = [], [], []
         held_up = []
         for number in range(config.sbuf_banks):
             bank = SbufBank(config)
             m.submodules[f"bank_{number}"] = place(bank, platform)
-            parts = [getattr(spread, f"row_{number}") for spread in spreads]
+            parts = [self._part(m, spread, number, f"{index}_{number}") for index, spread in enumerate(spreads)]
             count = self.ports + self.beats
             wants = Signal(count, name=f"wants_{number}")
             rows_here = [r.valid & (r.payload.row[:bank_bits] == number if bank_bits else 1) for r in requests]
-            m.d.comb += wants.eq(Cat(*rows_here, *(part.valid for part in parts)))
+            m.d.comb += wants.eq(Cat(*rows_here, *(valid for valid, _ in parts)))
             groups = [wants[: self.moving], wants[self.moving : self.ports], wants[self.ports :]]
             chosen = Signal(range(count), name=f"chosen_{number}")
             m.d.comb += chosen.eq(self._choose(m, groups, f"bank_{number}", C(1)))
-            payload = Array(request.payload.as_value() for request in (*requests, *parts))[chosen]
+            asked = [*(request.payload.as_value() for request in requests), *(payload for _, payload in parts)]
             m.d.comb += [
                 bank.valid.eq(wants.any()),
-                bank.request.as_value().eq(payload),
+                bank.request.as_value().eq(Array(asked)[chosen]),
                 bank.inject.eq(self.inject),
             ]
             first, second = Signal(count, name=f"first_{number}"), Signal(count, name=f"second_{number}")
@@ -170,18 +171,22 @@ class Sbuf(Block):
                 grants[index].append(mine)
                 m.d.sync += first[index].eq(mine & ~request.payload.write)
                 answers[index].append(second[index])
-            for index, part in enumerate(parts, start=self.ports):
-                mine = wants[index] & (chosen == index)
-                m.d.comb += part.ready.eq(mine)
-                come[index - self.ports].append(second[index])
-                m.d.sync += first[index].eq(mine & ~part.payload.write)
-                held_up.append(part.valid & ~mine)
+            for index, (spread, (valid, _)) in enumerate(zip(spreads, parts, strict=True)):
+                beat, mine = self.ports + index, wants[self.ports + index] & (chosen == self.ports + index)
+                m.d.comb += taken[index][number].eq(mine)
+                come[index].append(second[beat])
+                m.d.sync += first[beat].eq(mine & ~spread.row_0.payload.write)
+                held_up.append(valid & ~mine)
             m.d.sync += second.eq(first)
             rows.append(bank.row)
             corrected.append(bank.corrected)
             lost.append(bank.lost)
         for index, spread in enumerate(spreads):
             picks(m, platform, f"pick_{index}", spread, rows, come[index])
+            for word in range(config.dma_lanes):
+                port = getattr(spread, f"row_{word}")
+                place_ = port.payload.row[:bank_bits]
+                m.d.comb += port.ready.eq(taken[index].bit_select(place_, 1) if bank_bits else taken[index])
         for index, request in enumerate(requests):
             back = getattr(self, f"answer_{index}")
             m.d.comb += [
@@ -199,6 +204,17 @@ class Sbuf(Block):
             self.corrected.eq(self.corrected + sum(corrected)),
         ]
         return m
+
+    def _part(self, m: Module, spread: Spread, bank: int, name: str) -> tuple[Any, Any]:
+        """Of a beat what lies in a bank: whether there is something, and the request."""
+        lanes, bank_bits = self.config.dma_lanes, self.config.sbuf_banks.bit_length() - 1
+        words = [getattr(spread, f"row_{word}") for word in range(lanes)]
+        if not bank_bits:
+            return words[0].valid, words[0].payload.as_value()
+        word = Signal(bank_bits, name=f"word_{name}")
+        m.d.comb += word.eq(bank - words[0].payload.row[:bank_bits])
+        valid = Array([*(port.valid for port in words), *[C(0)] * (self.config.sbuf_banks - lanes)])[word]
+        return valid, Array(port.payload.as_value() for port in words)[word[: max(1, (lanes - 1).bit_length())]]
 
     def _choose(self, m: Module, groups: list[Any], name: str, moves: Any) -> Any:
         """Who of all groups has a bank: those of the first in turn, unless the others have waited too long."""

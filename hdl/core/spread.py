@@ -46,7 +46,8 @@ class Pick(Block):
 
 
 class Spread(Block):
-    """Words of one partition in successive rows lie in as many banks: ``row_n`` is a port to bank n alone.
+    """Words of one partition in successive rows lie in as many banks: ``row_n`` asks for the n-th of them, in whatever
+    bank that is; words across partitions lie in one row, that of ``row_0``.
 
     What the banks answer comes through ``picks``: of each bank the word of ``lane``, and the row of bank ``first``.
 
@@ -66,54 +67,42 @@ class Spread(Block):
             "first": Out(range(max(2, config.sbuf_banks))),
             "across": In(row_layout(config)),
         }
-        for bank in range(config.sbuf_banks):
-            ports[f"row_{bank}"] = Out(stream.Signature(sbuf_request(config)))
-            ports[f"word_{bank}"] = In(answer(32))
+        ports |= {f"row_{word}": Out(stream.Signature(sbuf_request(config))) for word in range(config.dma_lanes)}
+        ports |= {f"word_{bank}": In(answer(32)) for bank in range(config.sbuf_banks)}
         super().__init__(config, ports)
 
     def elaborate(self, platform: Any) -> Module:
-        """Which bank holds which word; what is still missing."""
+        """Which words are asked for; what is still missing."""
         m = Module()
         config, request = self.config, self.beats.payload
-        lanes, banks = config.dma_lanes, range(config.sbuf_banks)
-        bank_bits = config.sbuf_banks.bit_length() - 1
-        first = request.row[:bank_bits]
-        taken, done, got, needed = (Signal(config.sbuf_banks, name=name) for name in ("taken", "done", "got", "needed"))
+        lanes, bank_bits = config.dma_lanes, config.sbuf_banks.bit_length() - 1
+        done, got, needed = (Signal(lanes, name=name) for name in ("done", "got", "needed"))
         complete = Signal()
         m.d.comb += [
             complete.eq(self.beats.valid & (got | done | ~needed).all()),
             self.beats.ready.eq(complete),
-            taken.eq(got | done),
         ]
-        m.d.sync += done.eq(Mux(complete, 0, taken))
-        masks = Array(request.mask.word_select(word, 4) for word in range(lanes))
-        lane_bits = max(1, (lanes - 1).bit_length())
-        across = self._across(m, masks, lane_bits)
-        for bank in banks:
-            port = getattr(self, f"row_{bank}")
-            word = Signal(max(1, bank_bits), name=f"word_{bank}")
-            inside, mask = Signal(name=f"inside_{bank}"), Signal(4, name=f"mask_{bank}")
+        m.d.sync += done.eq(Mux(complete, 0, got | done))
+        masks = [request.mask.word_select(word, 4) for word in range(lanes)]
+        across = self._across(m, Array(masks), max(1, (lanes - 1).bit_length()))
+        for word, mask in enumerate(masks):
+            port = getattr(self, f"row_{word}")
+            row = port.payload
             m.d.comb += [
-                word.eq(bank - first if bank_bits else 0),
-                mask.eq(masks[word[:lane_bits]]),
-                inside.eq((word < lanes) & mask.any()),
-                needed[bank].eq(Mux(request.across, word == 0, inside)),
-                port.valid.eq(self.beats.valid & needed[bank] & ~done[bank]),
-                got[bank].eq(port.valid & port.ready),
-            ]
-            row, chosen = port.payload, Signal(32, name=f"chosen_{bank}")
-            m.d.comb += [
+                needed[word].eq(Mux(request.across, word == 0, mask.any())),
+                port.valid.eq(self.beats.valid & needed[word] & ~done[word]),
+                got[word].eq(port.valid & port.ready),
                 row.write.eq(request.write),
-                row.row.eq(Mux(request.across, request.row, request.row + word)),
-                chosen.eq(Array(request.data)[word]),
+                row.row.eq(request.row + word),
             ]
             for partition, (data, bytes_) in enumerate(across):
                 own = Mux(request.lane == partition, mask, 0)
+                crossing = request.across if word == 0 else 0
                 m.d.comb += [
-                    row.data[partition].eq(Mux(request.across, data, chosen)),
-                    row.mask.word_select(partition, 4).eq(Mux(request.across, bytes_, own)),
+                    row.data[partition].eq(Mux(crossing, data, request.data[word])),
+                    row.mask.word_select(partition, 4).eq(Mux(crossing, bytes_, own)),
                 ]
-        self._answer(m, complete & ~request.write, first)
+        self._answer(m, complete & ~request.write, request.row[:bank_bits])
         return m
 
     def _across(self, m: Module, masks: Any, lane_bits: int) -> list[tuple[Any, Any]]:
