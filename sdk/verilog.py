@@ -17,12 +17,13 @@ ALL = "all"
 def write_verilog(block: str = ALL, preset: str = "SMALL", out: Path | None = None) -> list[Path]:
     """Write ``<block>.v`` and ``<block>.json`` of one block or of all, and the SRAM model if any holds a memory.
 
+    The room may be left out where one block alone has the name: ``ultraserver`` is ``system.ultraserver``.
     ``tensor.array`` becomes ``tensor_array.v``; the default folder is ``build/verilog/<preset>``. Returns the files
     in the order written. Everything is converted before the first file is touched, and each file appears whole: after
     a refusal, an error or an interrupt the folder holds what it held before, or complete new files.
     """
     machine = machine_named(preset)
-    names = list(BLOCKS) if block == ALL else [block]
+    names = list(BLOCKS) if block == ALL else [_whole(block)]
     factories = {name: lookup("block", BLOCKS, name) for name in names}
     texts: dict[str, str] = {}
     for name, factory in factories.items():
@@ -35,6 +36,12 @@ def write_verilog(block: str = ALL, preset: str = "SMALL", out: Path | None = No
         if emission.sources:
             texts[SRAM.name] = SRAM.read_text()
     return _write(out or BUILD / "verilog" / preset, texts)
+
+
+def _whole(block: str) -> str:
+    """The name with its room, if it was left out and one block alone has it."""
+    found = [name for name in BLOCKS if name.rpartition(".")[2] == block]
+    return found[0] if len(found) == 1 else block
 
 
 def _write(folder: Path, texts: dict[str, str]) -> list[Path]:

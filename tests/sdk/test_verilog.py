@@ -126,3 +126,10 @@ def test_unknown_names_are_one_line_and_nothing_is_written(tmp_path: Path, argum
     assert len(done.stderr.splitlines()) == 1
     assert done.stderr.startswith(message)
     assert not out.exists()
+
+
+def test_a_room_may_be_left_out_where_one_block_has_the_name(blocks: Any, tmp_path: Path) -> None:
+    assert "test_shelf.v" in {path.name for path in write_verilog("shelf", "TINY", tmp_path)}
+    blocks["other.shelf"] = store
+    with pytest.raises(ParameterError, match=r"block .shelf.: legal is one of other\.shelf, test\.shelf"):
+        write_verilog("shelf", "TINY", tmp_path)
