@@ -114,7 +114,6 @@ def matmul(
         # after the other, not all at the end.
         fetching = min(2 * LINE_BYTES // (WORD_BYTES * config.dma_lanes), max(1, config.dma_queues // 2))
         queues = itertools.cycle(range(fetching))
-        begun = {part: order.index(next(visit for visit in order if visit[1] == part)) for part in range(len(parts))}
 
         def held(part: int) -> View:
             """Where a part lies: in place of the one that is not in use when it is fetched."""
@@ -124,8 +123,11 @@ def matmul(
         def bring(visit: int) -> None:
             """Fetch what a visit is the first to need, each block in pieces, on all queues at once."""
             group, part = order[visit]
-            needed = [(left[:, :, groups[group]], a[:, groups[group]])] * (group not in {g for g, _ in order[:visit]})
-            needed += [(held(part), b[:, parts[part]])] * (begun[part] == visit)
+            needed = []
+            if all(group != earlier for earlier, _ in order[:visit]):
+                needed.append((left[:, :, groups[group]], a[:, groups[group]]))
+            if all(part != earlier for _, earlier in order[:visit]):
+                needed.append((held(part), b[:, parts[part]]))
             for number, rows in steps(k, lanes):
                 height = rows.stop - rows.start
                 for target, source in needed:

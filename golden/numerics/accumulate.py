@@ -25,6 +25,7 @@ from golden.numerics.arithmetic import canonical
 F32 = NDArray[np.float32]
 
 ONE = 0x3F800000
+"""1.0 as fp32."""
 TILE = (64, 512)
 """Columns and moving columns updated at a time: 128 KiB of accumulators stay in the second-level cache."""
 
@@ -68,11 +69,9 @@ def exact_in_fp32(w: F32, x: F32) -> NDArray[np.bool_]:
 
     ``w`` is ``[K, M]``, ``x`` ``[K, N]``. Infinities, NaNs and zeros are left out: float32 handles them as it should.
     """
-    extremes = _extremes(w), _extremes(x)
-    if all(extremes):
-        (w_least, w_most), (x_least, x_most) = (found for found in extremes if found)
-        if w_least + x_least >= -149 and w_most + x_most < 127:
-            return np.ones(len(w), np.bool_)
+    one, other = _extremes(w), _extremes(x)
+    if one and other and one[0] + other[0] >= -149 and one[1] + other[1] < 127:
+        return np.ones(len(w), np.bool_)
     w_low, w_high = _range(w)
     x_low, x_high = _range(x)
     return (w_low + x_low >= -149) & (w_high + x_high < 127)

@@ -114,8 +114,8 @@ class Core(Block):
 
     def _sbuf(self, m: Module, platform: Any, tensor: Any, vector: Any, scalar: Any, movers: list[Any]) -> Sbuf:
         """Every engine's ports, those of a matmul first; more than a few DMA engines share ports."""
-        loads, ports_ = self.config.tensor.load_columns, range(self.config.operand_ports)
-        operands = [*ports_[loads:], *ports_[:loads]]
+        loads, count = self.config.tensor.load_columns, self.config.operand_ports
+        operands = [*range(loads, count), *range(loads)]
         ports = [(getattr(tensor, f"sbuf_{index}"), getattr(tensor, f"sbuf_answer_{index}")) for index in operands]
         beats: list[tuple[Any, Any]] = []
         for unit in (vector, scalar):
@@ -125,7 +125,7 @@ class Core(Block):
             beats += [(mover.sbuf_read, mover.sbuf_answer), (mover.sbuf_write, None)]
         for first in range(0, len(movers) - len(alone), SHARING):
             beats.append(self._shared(m, platform, f"sbuf_port_{first}", movers[first : first + SHARING]))
-        sbuf = Sbuf(self.config, len(operands) - loads, len(ports), len(beats))
+        sbuf = Sbuf(self.config, count - loads, len(ports), len(beats))
         m.submodules.sbuf = place(sbuf, platform)
         m.d.comb += sbuf.inject.eq(self.inject)
         for name, group in (("", ports), ("beat_", beats)):

@@ -172,7 +172,8 @@ class Sbuf(Block):
                 m.d.sync += first[index].eq(mine & ~request.payload.write)
                 answers[index].append(second[index])
             for index, (spread, (valid, _)) in enumerate(zip(spreads, parts, strict=True)):
-                beat, mine = self.ports + index, wants[self.ports + index] & (chosen == self.ports + index)
+                beat = self.ports + index
+                mine = wants[beat] & (chosen == beat)
                 m.d.comb += taken[index][number].eq(mine)
                 come[index].append(second[beat])
                 m.d.sync += first[beat].eq(mine & ~spread.row_0.payload.write)
@@ -221,11 +222,8 @@ class Sbuf(Block):
         first, *others = groups
         if not others:
             return round_robin(m, first, len(first), moves & first.any(), name)
-        waits, passed, over = (
-            Cat(*others).any(),
-            Signal(range(TURNS), name=f"{name}_passed"),
-            Signal(name=f"{name}_over"),
-        )
+        waits = Cat(*others).any()
+        passed, over = Signal(range(TURNS), name=f"{name}_passed"), Signal(name=f"{name}_over")
         m.d.comb += over.eq(waits & (~first.any() | (passed == TURNS - 1)))
         with m.If(moves):
             m.d.sync += passed.eq(Mux(waits & ~over, passed + 1, 0))
