@@ -2,8 +2,9 @@
 
 A packet goes from lane to lane as a whole. It may start on a link when the link is free and a lane it may use has room
 for it behind the packets there; the link is then busy for its flits, and its head is in front of the next router two
-cycles later. Left out: flits of several packets that share a link in turns, packets longer than a lane, and the
-choice between lanes by credits. ``make bench-link`` reports how far it is from the cycle-exact model.
+cycles later. Lanes and ways are chosen by the same credits as in the router. Left out: a packet that waits with some of
+its flits in one lane and the rest in the next, so also packets longer than a lane, and flits of several packets that
+share a link in turns. ``make bench-link`` reports how far it is from the cycle-exact model.
 """
 
 from typing import Any
@@ -18,6 +19,9 @@ from spec.topology import Kind
 
 HOP = 2
 """Cycles from a link to the next one."""
+
+RETURN = 2
+"""Cycles from a flit that leaves a lane to its credit at the sender."""
 
 MARGIN = 8
 """Slots of the ring of events beyond the time of the longest packet on the slowest link."""
@@ -35,6 +39,27 @@ def wanted(at, goal, sizes, rings):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
+def emptiest(places, now, lanes, depth, allow, ordered, flits):  # type: ignore[no-untyped-def]
+    """The lane of an input that a packet of so many flits may enter now (-1: none), and the room of all its lanes."""
+    used, front, leaving, pace = places
+    channels, escape, lower = lanes
+    best, fewest, room = -1, depth, 0
+    for c in range(channels):
+        # Places whose credit is not back: those of waiting packets, and what the one on its way out still keeps.
+        kept = used[c]
+        still = front[c] + RETURN - 1 - now
+        if still > 0:
+            kept += min((still + pace[c] - 1) // pace[c], leaving[c])
+        room -= kept
+        level = 0 if c < lower else (1 if c < escape else 2)
+        if ordered and c != (0 if level == 0 else lower):
+            continue
+        if (allow >> level) & 1 and used[c] + min(flits, depth) <= depth and kept < fewest:
+            best, fewest = c, kept
+    return best, room
+
+
+@njit(cache=True)
 def simulate(shape, lanes, torus, packets, start, cycles, stop):  # type: ignore[no-untyped-def]
     """All arguments are built by :func:`run`; returns the cycle in which it stopped."""
     nodes, ports, depth, wheel = shape
@@ -42,17 +67,19 @@ def simulate(shape, lanes, torus, packets, start, cycles, stop):  # type: ignore
     sizes, rings, position, neighbour, slow = torus
     created, target, kind, flits, delivered = packets
     entries = depth + 1
-    # A lane: packets in order, of which the first may be on its way out; ``used`` flits have no place reserved ahead.
+    # A lane: packets in order, in ``used`` places. The one that left last had ``leaving`` more, the last of which is
+    # free at ``front``, the others one by one before it, each ``pace`` cycles.
     queue = np.zeros((nodes, ports, channels, entries), np.int32)
     head = np.zeros((nodes, ports, channels), np.int32)
     count = np.zeros((nodes, ports, channels), np.int32)
     used = np.zeros((nodes, ports, channels), np.int32)
     ready = np.zeros((nodes, ports, channels, entries), np.int64)
     front = np.zeros((nodes, ports, channels), np.int64)
+    leaving = np.zeros((nodes, ports, channels), np.int32)
+    pace = np.ones((nodes, ports, channels), np.int64)
     busy = np.zeros((nodes, ports + 1), np.int64)
     turn = np.zeros((nodes, ports), np.int32)
     due = np.zeros((wheel, nodes), np.int32)
-    freed = np.zeros((wheel, nodes, ports, channels), np.int16)
     following = start[:-1].copy()
     for node in range(nodes):
         due[0, node] = 1 << ports
@@ -64,20 +91,6 @@ def simulate(shape, lanes, torus, packets, start, cycles, stop):  # type: ignore
             if work == 0:
                 continue
             due[slot, node] = 0
-            # Room that has become known in this cycle.
-            if work >> (ports + 1):
-                for port in range(ports):
-                    if (work >> (ports + 1 + port)) & 1:
-                        for lane in range(channels):
-                            used[node, port, lane] -= freed[slot, node, port, lane]
-                            freed[slot, node, port, lane] = 0
-                        if port == LOCAL:
-                            work |= 1 << ports
-                        else:
-                            other = neighbour[node, port]
-                            back = port + 1 if port % 2 else port - 1
-                            # The sender may be asked before or after this node in this cycle: one cycle later, always.
-                            due[(now + 1) % wheel, other] |= 1 << back
             for out in range(ports):
                 if not (work >> out) & 1 or busy[node, out] > now:
                     continue
@@ -111,45 +124,28 @@ def simulate(shape, lanes, torus, packets, start, cycles, stop):  # type: ignore
                     for earlier in range(dim):
                         if position[node, earlier] != position[goal, earlier]:
                             in_turn = False
-                    if up == below:
-                        # Two ways round: the one with more room, upwards if both have as much; looked at in each cycle.
-                        if how == ORDERED:
-                            if position[node, dim] % 2 != down:
-                                continue
-                        else:
-                            rooms = np.zeros(2, np.int64)
-                            for side in range(2):
-                                way = 1 + 2 * dim + side
-                                far = neighbour[node, way]
-                                for c in range(channels):
-                                    rooms[side] -= used[far, 2 + 2 * dim - side, c]
-                                rooms[side] += max(0, busy[node, way] - now) // slow[way]
-                            if rooms[1 - down] > rooms[down] or (down and rooms[0] == rooms[1]):
-                                due[(now + 1) % wheel, node] |= 3 << (1 + 2 * dim)
-                                continue
-                    allow = 0
-                    if in_turn:
-                        level = 0 if lane < lower else (1 if lane < escape else 2)
-                        through = port == 2 + 2 * dim - down
-                        here = position[node, dim]
-                        allow = levels(
-                            here, position[goal, dim], sizes[dim], rings[dim], down == 1, through, level, how
-                        )
-                    if how == ADAPTIVE:
-                        allow |= 4
-                    other = neighbour[node, out]
-                    into = out + 1 if out % 2 else out - 1
-                    best = -1
-                    for c in range(channels):
-                        of_level = 0 if c < lower else (1 if c < escape else 2)
-                        if not (allow >> of_level) & 1:
-                            continue
-                        if how == ORDERED and c != (0 if of_level == 0 else lower):
-                            continue
-                        if used[other, into, c] + min(flits[packet], depth) > depth:
-                            continue
-                        if best < 0 or used[other, into, c] < used[other, into, best]:
-                            best = c
+                    if up == below and how == ORDERED and position[node, dim] % 2 != down:
+                        continue
+                    level = 0 if lane < lower else (1 if lane < escape else 2)
+                    best, free = -1, 0
+                    for turned in range(2 if up == below and how != ORDERED else 1):
+                        side = down ^ turned
+                        way = 1 + 2 * dim + side
+                        back = 2 + 2 * dim - side
+                        allow = 4 if how == ADAPTIVE else 0
+                        if in_turn:
+                            here, there = position[node, dim], position[goal, dim]
+                            allow |= levels(here, there, sizes[dim], rings[dim], side == 1, port == back, level, how)
+                        far = neighbour[node, way]
+                        places = used[far, back], front[far, back], leaving[far, back], pace[far, back]
+                        found, room = emptiest(places, now, lanes, depth, allow, how == ORDERED, flits[packet])
+                        room += max(0, busy[node, way] - now) // slow[way]
+                        if turned == 0:
+                            best, free = found, room
+                        elif best >= 0 and found >= 0 and (room > free or (down and room == free)):
+                            # The other way round has more room; both are looked at again in the next cycle.
+                            best = -1
+                            due[(now + 1) % wheel, node] |= 3 << (1 + 2 * dim)
                     if best >= 0:
                         chosen = index
                         chosen_lane = best
@@ -162,15 +158,20 @@ def simulate(shape, lanes, torus, packets, start, cycles, stop):  # type: ignore
                 time = flits[packet] * slow[out]
                 head[node, port, lane] = (head[node, port, lane] + 1) % entries
                 count[node, port, lane] -= 1
+                used[node, port, lane] -= min(flits[packet], depth)
                 front[node, port, lane] = now + time
+                leaving[node, port, lane] = min(flits[packet], depth)
+                pace[node, port, lane] = slow[out]
                 busy[node, out] = now + time
                 turn[node, out] = (chosen + 1) % (ports * channels)
                 due[(now + time) % wheel, node] |= 1 << out
                 if count[node, port, lane] > 0:
                     after = target[queue[node, port, lane, head[node, port, lane]]]
                     due[(now + time) % wheel, node] |= wanted(position[node], position[after], sizes, rings)
-                freed[(now + 1) % wheel, node, port, lane] += min(flits[packet], depth)
-                due[(now + 1) % wheel, node] |= 1 << (ports + 1 + port)
+                if port == LOCAL:
+                    due[(now + RETURN) % wheel, node] |= 1 << ports
+                else:
+                    due[(now + RETURN) % wheel, neighbour[node, port]] |= 1 << (port + 1 if port % 2 else port - 1)
                 if out == LOCAL:
                     delivered[packet] = now + time
                     arrived += 1
@@ -190,12 +191,9 @@ def simulate(shape, lanes, torus, packets, start, cycles, stop):  # type: ignore
                 if created[packet] > now:
                     due[min(created[packet], now + wheel - 1) % wheel, node] |= 1 << ports
                     continue
-                best = -1
-                for c in range(1 if kind[packet] == ORDERED else channels):
-                    if used[node, LOCAL, c] + min(flits[packet], depth) <= depth and (
-                        best < 0 or used[node, LOCAL, c] < used[node, LOCAL, best]
-                    ):
-                        best = c
+                places = used[node, LOCAL], front[node, LOCAL], leaving[node, LOCAL], pace[node, LOCAL]
+                allow = 1 if kind[packet] == ORDERED else 7
+                best, _ = emptiest(places, now, lanes, depth, allow, kind[packet] == ORDERED, flits[packet])
                 if best >= 0:
                     place = (head[node, LOCAL, best] + count[node, LOCAL, best]) % entries
                     queue[node, LOCAL, best, place] = packet
