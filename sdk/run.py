@@ -1,4 +1,4 @@
-"""Run a program on the golden core or on the compiled hardware, and tell what happened."""
+"""Run a program on the golden core or on the hardware, and tell what happened."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -69,7 +69,16 @@ def _rtl(program: Program) -> Target:
     return RtlTarget(program.config)
 
 
-TARGETS: dict[str, Any] = {"golden": GoldenTarget, "rtl": _rtl}
+def _pysim(program: Program) -> Target:
+    from hdl.core.system import CoreSystem
+    from verif.core.driver import RtlTarget
+    from verif.harness.pysim import Simulation
+
+    return RtlTarget(program.config, Simulation(CoreSystem(program.config)))
+
+
+TARGETS: dict[str, Any] = {"golden": GoldenTarget, "rtl": _rtl, "pysim": _pysim}
+"""What a program runs on: the golden core, the compiled hardware, the hardware in Amaranth's simulator."""
 
 
 @dataclasses.dataclass
@@ -117,7 +126,7 @@ def load(program: Program, target: Host, inputs: Mapping[str, npt.NDArray[Any]])
 
 
 def run(program: Program, target: str | Target, inputs: Mapping[str, npt.NDArray[Any]]) -> Result:
-    """Run on ``golden``, ``rtl``, or a target that exists; a fault is raised as :class:`ProgramError`."""
+    """Run on ``golden``, ``rtl``, ``pysim``, or a target that exists; a fault is raised as :class:`ProgramError`."""
     machine: Target = lookup("target", TARGETS, target)(program) if isinstance(target, str) else target
     report = machine.run(load(program, machine, inputs))
     if report.fault is not None:

@@ -17,6 +17,7 @@ from spec.core import ENGINES, LINE_BYTES, CoreConfig
 from spec.isa import REASONS
 from verif.harness.model import Model
 from verif.harness.packing import pack, to_words
+from verif.harness.pysim import Simulation
 from verif.tensor.driver import SHARED
 
 Bytes = npt.NDArray[np.uint8]
@@ -71,13 +72,13 @@ def host_items(numbers: npt.NDArray[np.int64], lines: Lines | None = None) -> Li
 
 
 class RtlTarget(LineHost):
-    """One compiled core and its HBM. ``model`` may be one that exists already."""
+    """A core in hardware and its HBM: compiled, unless ``model`` is one that exists already."""
 
-    def __init__(self, config: CoreConfig, model: Model | None = None, **options: Any) -> None:
+    def __init__(self, config: CoreConfig, model: Model | Simulation | None = None, **options: Any) -> None:
         self.config = config
         self.corrected = self.conflicts = 0
         """Of the last run: words repaired since reset, cycles that SBUF's ports waited."""
-        self.model = Model(CoreSystem(config), **self.build(config), **options) if model is None else model
+        self.model: Any = Model(CoreSystem(config), **self.build(config), **options) if model is None else model
 
     @classmethod
     def build(cls, config: CoreConfig) -> dict[str, Any]:

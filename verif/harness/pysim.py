@@ -4,6 +4,7 @@ For unit tests at small size. Cycles, transfers and pauses are those of the comp
 :class:`~.model.Result` for the same arguments.
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -72,83 +73,133 @@ class _Stream:
 _WIRES = ("valid", "ready", "payload")
 
 
-def simulate(
-    block: Any,
-    inputs: Mapping[str, Any] | None = None,
-    *,
-    expect: Mapping[str, int] | None = None,
-    stalls: Mapping[str, Stall] | None = None,
-    hold: Mapping[str, int] | None = None,
-    drive: Mapping[str, Sequence[int]] | None = None,
-    sample: Sequence[str] = (),
-    resets: Sequence[tuple[int, int]] = (),
-    limit: int = 10_000,
-    idle: int = NEVER_ENDS,
-    tail: int = TAIL,
-    seed: int = 0,
-) -> Result:
-    """Build ``block``, reset it for a cycle and run it once; the arguments are those of :meth:`.model.Model.run`."""
-    ports, plain = interface_of(block)
-    wires = _wires(block)
-    streams = []
-    for index, (name, port) in enumerate(ports.items()):
-        items = from_words(as_words(port.shape, port.width, (inputs or {}).get(name, []))) if port.into else []
-        pauses = (stalls or {}).get(name, NEVER).pattern(seed, index)
-        streams.append(_Stream(port, wires, items, (expect or {}).get(name, -1), pauses))
-    driven = {
-        name: list((drive or {}).get(name, [(hold or {}).get(name, port.init)]))
-        for name, port in plain.items()
-        if port.into and name in wires
-    }
-    samples: dict[str, list[int]] = {name: [] for name in sample}
-    domain: Any = ClockDomain("sync")
-    tail = tail if inputs or expect else NEVER_ENDS
-    ended: list[Any] = []
+class Simulation:
+    """One instance of a block in Amaranth's simulator: :class:`~.model.Model` without a compiler.
 
-    async def bench(ctx: Any) -> None:
-        ctx.set(domain.rst, 1)
-        await ctx.tick()
-        cycle, quiet, left = 0, 0, tail
+    Its state lives from run to run, and no cycle passes between two runs.
+    """
+
+    def __init__(self, block: Any) -> None:
+        self.ports, self.plain = interface_of(block)
+        self.wires = _wires(block)
+        self.design = Design(type(block).__name__, "", self.ports, self.plain, tuple(self.wires))
+        self.cycles = 0
+        """Cycles of all runs, reset included."""
+        self._domain: Any = ClockDomain("sync")
+        self._job: _Job | None = None
+        top: Any = Module()
+        top.domains.sync = self._domain
+        top.submodules.block = block
+        simulator: Any = Simulator(top)
+        simulator.add_clock(PERIOD)
+        simulator.add_testbench(self._bench)
+        self._simulator = simulator
+        self.run(limit=1, resets=[(0, 1)])
+
+    def run(
+        self,
+        inputs: Mapping[str, Any] | None = None,
+        *,
+        expect: Mapping[str, int] | None = None,
+        stalls: Mapping[str, Stall] | None = None,
+        hold: Mapping[str, int] | None = None,
+        drive: Mapping[str, Sequence[int]] | None = None,
+        sample: Sequence[str] = (),
+        resets: Sequence[tuple[int, int]] = (),
+        limit: int = 1_000_000,
+        idle: int = NEVER_ENDS,
+        tail: int = TAIL,
+        seed: int = 0,
+    ) -> Result:
+        """Run; the arguments are those of :meth:`.model.Model.run`."""
+        streams = []
+        for index, (name, port) in enumerate(self.ports.items()):
+            items = from_words(as_words(port.shape, port.width, (inputs or {}).get(name, []))) if port.into else []
+            pauses = (stalls or {}).get(name, NEVER).pattern(seed, index)
+            streams.append(_Stream(port, self.wires, items, (expect or {}).get(name, -1), pauses))
+        driven = {
+            name: list((drive or {}).get(name, [(hold or {}).get(name, port.init)]))
+            for name, port in self.plain.items()
+            if port.into and name in self.wires
+        }
+        self._job = job = _Job(
+            streams,
+            driven,
+            {name: [] for name in sample},
+            resets,
+            limit,
+            idle,
+            tail if inputs or expect else NEVER_ENDS,
+        )
+        while not job.reason:
+            self._simulator.advance()
+        self.cycles += job.cycles
+        return Result(
+            design=self.design,
+            cycles=job.cycles,
+            reason=job.reason,
+            outputs={s.port.name: _words(s.items, s.port.width) for s in streams if not s.port.into},
+            stamps={s.port.name: np.array(s.stamps, np.int64) for s in streams},
+            samples={name: _words(values, self.plain[name].width) for name, values in job.samples.items()},
+        )
+
+    async def _bench(self, ctx: Any) -> None:
         while True:
-            if not all(stream.content for stream in streams):
-                left = tail
+            if self._job is not None:
+                job, self._job = self._job, None
+                await self._execute(ctx, job)
+            # Time stands still outside :meth:`run`; the next one begins before the next edge.
+            await ctx.delay(PERIOD / 1000)
+
+    async def _execute(self, ctx: Any, job: "_Job") -> None:
+        cycle, quiet, left = 0, 0, job.tail
+        while True:
+            if not all(stream.content for stream in job.streams):
+                left = job.tail
             elif left == 0:
-                ended.extend((cycle, "content"))
+                job.end(cycle, "content")
                 return
             else:
                 left -= 1
-            if cycle == limit or quiet == idle:
-                ended.extend((cycle, "limit" if cycle == limit else "idle"))
+            if cycle == job.limit or quiet == job.idle:
+                job.end(cycle, "limit" if cycle == job.limit else "idle")
                 return
-            reset = any(at <= cycle < at + length for at, length in resets)
-            ctx.set(domain.rst, int(reset))
-            for name, values in driven.items():
-                ctx.set(wires[name], int(values[min(cycle, len(values) - 1)]))
-            for stream in streams:
+            reset = any(at <= cycle < at + length for at, length in job.resets)
+            ctx.set(self._domain.rst, int(reset))
+            for name, values in job.driven.items():
+                ctx.set(self.wires[name], int(values[min(cycle, len(values) - 1)]))
+            for stream in job.streams:
                 stream.before_edge(ctx, reset)
-            moved = [stream.at_edge(ctx, cycle, reset) for stream in streams]
-            for name, values in samples.items():
-                values.append(ctx.get(wires[name]))
+            moved = [stream.at_edge(ctx, cycle, reset) for stream in job.streams]
+            for name, values in job.samples.items():
+                values.append(ctx.get(self.wires[name]))
             quiet = 0 if any(moved) else quiet + 1
             await ctx.tick()
             cycle += 1
 
-    top = Module()
-    top.domains.sync = domain
-    top.submodules.block = block
-    simulator: Any = Simulator(top)
-    simulator.add_clock(PERIOD)
-    simulator.add_testbench(bench)
-    simulator.run()
-    cycles, reason = ended
-    return Result(
-        design=Design(type(block).__name__, "", ports, plain, tuple(wires)),
-        cycles=cycles,
-        reason=reason,
-        outputs={s.port.name: _words(s.items, s.port.width) for s in streams if not s.port.into},
-        stamps={s.port.name: np.array(s.stamps, np.int64) for s in streams},
-        samples={name: _words(values, plain[name].width) for name, values in samples.items()},
-    )
+
+@dataclasses.dataclass
+class _Job:
+    """What one run shall do, and how it ended."""
+
+    streams: list[_Stream]
+    driven: dict[str, list[int]]
+    samples: dict[str, list[int]]
+    resets: Sequence[tuple[int, int]]
+    limit: int
+    idle: int
+    tail: int
+    cycles: int = 0
+    reason: str = ""
+
+    def end(self, cycles: int, reason: str) -> None:
+        """Leave the run."""
+        self.cycles, self.reason = cycles, reason
+
+
+def simulate(block: Any, inputs: Mapping[str, Any] | None = None, *, limit: int = 10_000, **settings: Any) -> Result:
+    """Build ``block``, reset it for a cycle and run it once; the arguments are those of :meth:`.model.Model.run`."""
+    return Simulation(block).run(inputs, limit=limit, **settings)
 
 
 def _words(values: list[int], width: int) -> Any:
