@@ -16,11 +16,6 @@ All shifts to the right round down. Products have at most 63 bits.
 Error. ``f * h`` is wrong by the series' tail, f**4 / 5 or 2**-34.3 of itself for f < 2**-8, and by cut bits, 2**-35.
 A result of exponent z is then wrong by z * 2**-33.6 * ln 2 of itself: 0.12 units in the last place for 128, the largest
 z of a normal number. The exponential adds 0.02, the last rounding 0.5. ``tests/vector`` measures both operations.
-
-Golden needs a bound for given operands, as a share of the result. All cut bits add up to 5 * 2**-36 of ``h``, so ``L``
-is wrong by ``LOG_ERROR`` at most; it is at least 0.0028 where it is not ``f * h`` itself, so that is ``LOG_SHARE`` of
-it. ``W`` cuts 2**-37 of it (``CUT_ERROR``). ``RESULT_ERROR``: ``z`` cuts 2**-31, the exponential leaves out a cubic,
-2**-31.2, and cuts 2**-30.5.
 """
 
 import decimal
@@ -47,15 +42,6 @@ LEAST_SHIFT = 22
 EXP_INDEX_BITS = 8
 EXP_BITS = (32, 24, 14)
 """Bits below the point of ``c0``, ``c1``, ``c2``."""
-
-LOG_ERROR = 4.4e-13
-"""For each unit of ``b``: ln 2 * (2**-8 * (2**-32 / (5 * ln 2) + 5 * 2**-36) + 2**-44 + 2**-45)."""
-LOG_SHARE = 1.6e-10
-"""For each unit of ``z``: the same by 0.0028."""
-CUT_ERROR = 5.1e-12
-"""For each unit of ``z``: ln 2 * 2**-37."""
-RESULT_ERROR = 1.4e-9
-"""ln 2 * 2**-31 + (ln 2 * 2**-9)**3 / 6 + 2.75 * 2**-32, and what float64 itself is wrong by."""
 
 _CONTEXT = decimal.Context(prec=40)
 _LN2 = _CONTEXT.ln(2)

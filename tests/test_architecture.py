@@ -1,10 +1,13 @@
 """The import rule between the rooms, read from the source text."""
 
 import ast
+import shutil
 import sys
 from pathlib import Path
 
 import pytest
+
+from golden.compiled import state
 
 ROOT = Path(__file__).parent.parent
 ROOMS = ("spec", "hdl", "golden", "verif", "scale", "sdk")
@@ -62,8 +65,21 @@ def test_a_planted_violation_is_seen(room: str, source: str) -> None:
     assert violations(room, source)
 
 
-def test_numba_stays_in_golden_time_models() -> None:
-    """Values are numpy; only models of time may be compiled, and their first paragraph says that they are such."""
-    users = [path for path in (ROOT / "golden").rglob("*.py") if "numba" in imported(path.read_text())]
-    said = {path.name: path.read_text().split('"""')[1].lower() for path in users}
-    assert not [name for name, text in said.items() if "cycle" not in text and "slot" not in text]
+def test_compiled_code_stays_where_numpy_is_too_slow() -> None:
+    """Models of time go cycle by cycle, some values take tens of steps an element: a module's first lines say which."""
+    golden = {path: path.read_text() for path in (ROOT / "golden").rglob("*.py")}
+    assert [path.name for path, text in golden.items() if "numba" in imported(text)] == ["compiled.py"]
+    users = {
+        path.name: text.split('"""')[1].lower() for path, text in golden.items() if "golden.compiled import" in text
+    }
+    assert not [name for name, said in users.items() if not any(word in said for word in ("cycle", "slot", "compiled"))]
+
+
+def test_compiled_code_is_not_taken_for_that_of_other_sources(tmp_path: Path) -> None:
+    for room in ("golden", "spec"):
+        shutil.copytree(ROOT / room, tmp_path / room, ignore=shutil.ignore_patterns("__pycache__"))
+    before = state(tmp_path)
+    assert before == state()
+    constants = tmp_path / "spec" / "power.py"
+    constants.write_text(constants.read_text().replace("PRODUCT_BITS = 31", "PRODUCT_BITS = 30"))
+    assert state(tmp_path) != before

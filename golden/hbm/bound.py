@@ -18,10 +18,10 @@ and ending it as late as the order of the trace then allows gives the fewest rou
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from golden.compiled import compiled
 from golden.hbm.controller import lines_of
 from spec.hbm import LINE_ACCESSES, SLOT_CK
 from spec.hbm_controller import HbmControllerConfig
@@ -96,7 +96,7 @@ def _activations(config: HbmControllerConfig, lines: Ints) -> Ints:
     return needed
 
 
-@numba.njit(cache=True)
+@compiled
 def _round_trips(write: Ints, reads: int, buffer: int) -> int:
     """Fewest changes from reading to writing and back that get ``write`` (1 for a write, in order) through."""
     trips, at = 0, 0

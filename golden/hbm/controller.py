@@ -33,10 +33,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from golden.compiled import compiled
 from spec.hbm import LINE_ACCESSES, SLOT_CK
 from spec.hbm_controller import HbmControllerConfig, HbmSlots
 
@@ -91,7 +91,7 @@ REG, MODE, IDLE, AGE, ACT_ALL, REF_ALL, FAW_AT, OWED, DUE, AIM, SCALARS = range(
 banks, slot of ``faw`` next used, refreshes owed, CK times banks since the last one fell due, bank aimed at or -1."""
 
 
-@numba.njit(cache=True)
+@compiled
 def _new(c):  # type: ignore[no-untyped-def]  # compiled: numba infers the types
     groups = c.banks // c.banks_in_group
     v = np.zeros(SCALARS, np.int64)
@@ -112,7 +112,7 @@ def _new(c):  # type: ignore[no-untyped-def]  # compiled: numba infers the types
     )  # fmt: skip
 
 
-@numba.njit(cache=True)
+@compiled
 def _column(c, t, s, batch, urgent, kept):  # type: ignore[no-untyped-def]
     """Position of the line whose access goes out, or -1. ``kept``: bank that an urgent refresh keeps free, or -1."""
     if s < t.col_all[batch] or t.hits[batch].sum() == 0:
@@ -130,7 +130,7 @@ def _column(c, t, s, batch, urgent, kept):  # type: ignore[no-untyped-def]
     return -1
 
 
-@numba.njit(cache=True)
+@compiled
 def _row(c, t, s, even, batch, urgent, must):  # type: ignore[no-untyped-def]
     """Kind (or -1), bank and row of the row command."""
     v = t.v
@@ -167,7 +167,7 @@ def _row(c, t, s, even, batch, urgent, must):  # type: ignore[no-untyped-def]
     return -1, 0, 0
 
 
-@numba.njit(cache=True)
+@compiled
 def _refresh(c, t, batch, pick, must):  # type: ignore[no-untyped-def]
     """Choose or drop the bank the next refresh is aimed at, and count what is owed."""
     v = t.v
@@ -195,7 +195,7 @@ def _refresh(c, t, batch, pick, must):  # type: ignore[no-untyped-def]
         v[OWED] += 1
 
 
-@numba.njit(cache=True)
+@compiled
 def _intake(c, t, lines):  # type: ignore[no-untyped-def]
     """Whether the registered line may enter its window, and whether it must wait for a pending write."""
     k = t.v[REG]
@@ -215,7 +215,7 @@ def _intake(c, t, lines):  # type: ignore[no-untyped-def]
     return room and not turn and not same[READ] and not same[WRITE], flush
 
 
-@numba.njit(cache=True)
+@compiled
 def _slot(c, t, s, p, partner, lines, log, logged, accepted, finished):  # type: ignore[no-untyped-def]
     """One slot of pseudo channel ``p``; ``partner`` is the batch of the other one.
 
@@ -314,7 +314,7 @@ def _slot(c, t, s, p, partner, lines, log, logged, accepted, finished):  # type:
     return logged, 1 if gone >= 0 else 0
 
 
-@numba.njit(cache=True)
+@compiled
 def _run(c, lines, arrive, limit):  # type: ignore[no-untyped-def]
     """Play ``lines`` (rows of pseudo channel, bank, row, column, write) until all are finished."""
     n = len(lines)

@@ -1,9 +1,9 @@
 """Where a trace's slots went: what the data bus did, and what it waited for when it did nothing."""
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from golden.compiled import compiled
 from golden.hbm.controller import ACT, REF, WR, Replay
 from spec.hbm_controller import HbmControllerConfig
 
@@ -27,7 +27,7 @@ def spent(config: HbmControllerConfig, run: Replay) -> dict[str, float]:
     return dict(zip(PARTS, (100 * total / (run.slots * channels)).tolist(), strict=True))
 
 
-@numba.njit(cache=True)
+@compiled
 def _spent(commands: Ints, slots: int, banks: int, opens: Ints, rfc_pb: int) -> Ints:
     """Each gap before a column command belongs to what that command waited for; the rest after the last to spacing."""
     total = np.zeros(5, np.int64)

@@ -10,8 +10,8 @@ share a link in turns. ``make bench-link`` reports how far it is from the cycle-
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from golden.compiled import compiled
 from golden.link.router import ADAPTIVE, LOCAL, ORDERED, distances, levels
 from golden.link.traffic import Traffic
 from spec.link import RouterConfig
@@ -27,7 +27,7 @@ MARGIN = 8
 """Slots of the ring of events beyond the time of the longest packet on the slowest link."""
 
 
-@njit(cache=True)
+@compiled
 def wanted(at, goal, sizes, rings):  # type: ignore[no-untyped-def]
     """Outputs, one bit each, by which a packet at one position comes nearer to another; the local one at its goal."""
     outputs = 0
@@ -38,7 +38,7 @@ def wanted(at, goal, sizes, rings):  # type: ignore[no-untyped-def]
     return outputs if outputs else 1
 
 
-@njit(cache=True)
+@compiled
 def emptiest(places, now, lanes, depth, allow, ordered, flits):  # type: ignore[no-untyped-def]
     """The lane of an input that a packet of so many flits may enter now (-1: none), and the room of all its lanes."""
     used, front, leaving, pace = places
@@ -59,7 +59,7 @@ def emptiest(places, now, lanes, depth, allow, ordered, flits):  # type: ignore[
     return best, room
 
 
-@njit(cache=True)
+@compiled
 def simulate(shape, lanes, torus, packets, start, cycles, stop):  # type: ignore[no-untyped-def]
     """All arguments are built by :func:`run`; returns the cycle in which it stopped."""
     nodes, ports, depth, wheel = shape

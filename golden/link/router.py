@@ -12,8 +12,8 @@ with most credits; the last flit gives it back. Everything is decided on the sta
 from typing import Any
 
 import numpy as np
-from numba import njit
 
+from golden.compiled import compiled
 from golden.link.traffic import Traffic
 from spec.link import RouterConfig
 
@@ -27,7 +27,7 @@ ID_SHIFT = DATA_BITS + 2
 LOCAL, ORDERED, FREE, ADAPTIVE, MULTICAST = 0, 0, 1, 2, 3
 
 
-@njit(cache=True)
+@compiled
 def levels(here: int, there: int, size: int, ring: bool, down: bool, through: bool, level: int, kind: int) -> int:
     """Bit 0 and 1: dateline classes a packet may use. ``through``: it came along this dimension, in class ``level``."""
     crosses = there > here if down else there < here
@@ -42,7 +42,7 @@ def levels(here: int, there: int, size: int, ring: bool, down: bool, through: bo
     return 3
 
 
-@njit(cache=True)
+@compiled
 def distances(here: int, there: int, size: int, ring: bool) -> tuple[int, int]:
     """Hops upwards and downwards; the forbidden way of a line counts as longer."""
     up = (there - here) % size
@@ -55,7 +55,7 @@ def distances(here: int, there: int, size: int, ring: bool) -> tuple[int, int]:
     return up, down
 
 
-@njit(cache=True)
+@compiled
 def simulate(shape, lanes, torus, header, packets, start, cycles, links, returns, stop):  # type: ignore[no-untyped-def]
     """Run until cycle ``cycles``, or until ``stop`` packets have arrived. All arguments are built by :func:`run`."""
     nodes, ports, depth, whole = shape

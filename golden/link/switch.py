@@ -3,13 +3,13 @@
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from golden.compiled import compiled
 from spec.link import SwitchConfig
 
 
-@njit(cache=True)
+@compiled
 def simulate(shape, created, targets, start, cycles, offers, ready, out):  # type: ignore[no-untyped-def]
     """All arguments are built by :func:`run`; returns how many cells were taken at each input."""
     ports, depth, iterations = shape
