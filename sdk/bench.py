@@ -13,6 +13,7 @@ from spec.results import Record
 BENCHES: dict[str, str] = {
     "checkout": "verif.bench.checkout:bench_checkout",
     "core": "sdk.core_bench:bench_core",
+    "core_fullsize": "sdk.core_bench:bench_core_fullsize",
     "hbm": "verif.bench.hbm:bench_hbm",
     "hbm_area": "verif.bench.hbm_area:bench_hbm_area",
     "scale": "scale.bench:bench_scale",
@@ -28,6 +29,8 @@ BENCHES: dict[str, str] = {
     "vector": "verif.bench.vector:bench_vector",
 }
 """Name of the bench -> ``module:function``, imported when it runs."""
+LONG = ("core_fullsize",)
+"""Benches of hours, which run by name alone."""
 
 
 def bench_named(name: str) -> Callable[[], list[Record]]:

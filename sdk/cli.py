@@ -230,9 +230,9 @@ def regress(seeds: int, seed: int | None, scheduler: str | None) -> None:
 @click.option("--block", default="all", show_default=True, help="Name of a bench, or all.")
 def bench(block: str) -> None:
     """Measure every figure beside its target."""
-    from sdk.bench import BENCHES, bench_named, digests
+    from sdk.bench import BENCHES, LONG, bench_named, digests
 
-    for name in BENCHES if block == "all" else [block]:
+    for name in [name for name in BENCHES if name not in LONG] if block == "all" else [block]:
         function = bench_named(name)
         with CONSOLE.status(f"measuring {name}"):
             records = function()

@@ -1,6 +1,7 @@
 """Figures of the core: golden's time against the hardware's, published measurements against golden, speed."""
 
 import dataclasses
+import resource
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,6 +24,8 @@ SMALL = core_of(machine_named("SMALL"))
 SMALL_DEPTH, SMALL_COLUMNS = 64, 128
 """Of the products on the compiled core of SMALL: rows and columns of the stationary; columns of the shorter result."""
 TRN2 = core_of(machine_named("TRN2")).replace(hbm_lines=1 << 20)
+FULL_COLUMNS = 512
+"""Columns of the product on the compiled core of TRN2."""
 GHZ = 1.4
 """Clock of DMA and sequencers that nanoseconds are told in: the profiler's core clock of the published measurements."""
 WITHIN = 0.15
@@ -91,13 +94,30 @@ def busy(config: CoreConfig, k: int, m: int, n: int) -> tuple[float, float]:
 
 
 def _compiled() -> list[Record]:
-    """The core of SMALL as a compiled model: its build, a tiled product against golden, speed, share of the array."""
+    """The core of SMALL: its build, a tiled product against golden, speed, share of the array."""
+    records, cycles = _product(SMALL, "SMALL", SMALL_DEPTH, (SMALL_COLUMNS, 2 * SMALL_COLUMNS), 20_000)
+    columns = (SMALL_DEPTH // SMALL.partitions) ** 2 * SMALL_COLUMNS
+    share = 100 * columns / (cycles[1] - cycles[0])
+    return [*records, Record("core", "array busy in the tiled product at SMALL, hardware", share, "%", 95)]
+
+
+def bench_core_fullsize() -> list[Record]:
+    """The core of TRN2 at full size, compiled: what that costs, and a product against golden."""
+    records, _ = _product(TRN2, "TRN2", TRN2.partitions, (FULL_COLUMNS,), None)
+    usage = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return [*records, Record("core", "memory of build and run at TRN2", max(usage) / 2**20, "GiB", better="lower")]
+
+
+def _product(
+    config: CoreConfig, name: str, depth: int, widths: tuple[int, ...], speed: int | None
+) -> tuple[list[Record], list[int]]:
+    """Figures of a compiled core and of products of ``depth`` by ``depth`` by each width; the hardware's cycles."""
     started = time.perf_counter()
-    target = RtlTarget(SMALL)
+    target = RtlTarget(config)
     built = time.perf_counter() - started
     cycles, seconds, spent, different = [], 0.0, 0.0, 0
-    for n in (SMALL_COLUMNS, 2 * SMALL_COLUMNS):
-        kernel = matmul(SMALL, SMALL_DEPTH, SMALL_DEPTH, n, result="bf16")
+    for n in widths:
+        kernel = matmul(config, depth, depth, n, result="bf16")
         started = time.perf_counter()
         golden = run(kernel.program, "golden", kernel.inputs)
         spent += time.perf_counter() - started
@@ -109,22 +129,15 @@ def _compiled() -> list[Record]:
         different += int((golden["c"] != Result(kernel.program, target, report)["c"]).sum())
         error = abs(golden.cycles / report.cycles - 1)
     target.model.close()
-    columns = (SMALL_DEPTH // SMALL.partitions) ** 2 * SMALL_COLUMNS
-    product = f"product {SMALL_DEPTH}x{SMALL_DEPTH}x{2 * SMALL_COLUMNS} at SMALL"
+    product = f"product {depth}x{depth}x{n} at {name}"
+    build = f"compiled core of {name}, emission and build, or emission if cached"
     return [
-        Record("core", "compiled core of SMALL, emission and build, or emission if cached", built, "s", better="lower"),
+        Record("core", build, built, "s", better="lower"),
         Record("core", f"{product}: results that differ from golden", different, "results", 0, better="lower"),
         Record("core", f"{product}: golden against hardware", 100 * error, "%", 2, f"{cycles[-1]} cycles", "lower"),
-        Record(
-            "core",
-            "array busy in the tiled product at SMALL, hardware",
-            100 * columns / (cycles[1] - cycles[0]),
-            "%",
-            95,
-        ),
-        Record("core", "compiled core of SMALL", sum(cycles) / seconds, "cycles/s", 20_000),
-        Record("core", "golden against compiled hardware, SMALL", seconds / spent, "x", 100),
-    ]
+        Record("core", f"compiled core of {name}", sum(cycles) / seconds, "cycles/s", speed),
+        Record("core", f"golden against compiled hardware, {name}", seconds / spent, "x", 100),
+    ], cycles
 
 
 def _elaborated() -> list[Record]:
