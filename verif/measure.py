@@ -45,7 +45,9 @@ def run_coverage(
     records = _functional([bench for bench in BENCHES if bench.name in ran], hits)
     points = read_dat(sorted((BUILD / "coverage").glob("*.dat")))
     for (module, kind), tally in tallies(points, read_exclusions(EXCLUSIONS)).items():
-        records.append(Record(module, f"{kind} coverage", round(tally.percent, 2), "%", GOALS.get(kind)))
+        goal = GOALS.get(kind)
+        missed = f"not met in design.v: {tally.places}" if goal and tally.percent < goal else None
+        records.append(Record(module, f"{kind} coverage", round(tally.percent, 2), "%", goal, missed))
     records += _overall(records)
     write("coverage", name, records, seed=rows[0].seed if rows else None)
     return records

@@ -64,6 +64,12 @@ class CoverGroup:
         return 100 * (1 - len(self.unhit()) / len(self.declared))
 
 
+PLACES = 12
+"""Lines that a record names."""
+COPY = "__"
+"""Before what Verilator adds to the name of a copy of a module, one for each set of its parameters."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Point:
     """One thing Verilator counts. ``kind`` is line, branch, toggle or expr."""
@@ -87,7 +93,7 @@ class Exclusion:
     def covers(self, point: Point) -> bool:
         """Whether ``point`` is excluded."""
         return bool(
-            re.fullmatch(self.module, point.module)
+            re.fullmatch(self.module, point.module.partition(COPY)[0])
             and self.kind in ("", point.kind)
             and (not self.comment or re.search(self.comment, point.comment))
         )
@@ -132,13 +138,19 @@ class Tally:
         """Points met; a module without points of a kind is fully covered."""
         return 100.0 if not self.total else 100 * (1 - len(self.missed) / self.total)
 
+    @property
+    def places(self) -> str:
+        """The lines of ``design.v``, beside the compiled model, that were never met, the first few."""
+        lines = sorted({point.line for point in self.missed})
+        return ", ".join(map(str, lines[:PLACES])) + (f" and {len(lines) - PLACES} more" if len(lines) > PLACES else "")
+
 
 def tallies(points: Mapping[Point, int], exclusions: Sequence[Exclusion] = ()) -> dict[tuple[str, str], Tally]:
     """Coverage by module and kind, excluded points left out. Specialised copies of a module count as one."""
     groups: dict[tuple[str, str], dict[Point, int]] = defaultdict(dict)
     for point, count in points.items():
         if not any(exclusion.covers(point) for exclusion in exclusions):
-            groups[point.module.partition("__")[0], point.kind][point] = count
+            groups[point.module.partition(COPY)[0], point.kind][point] = count
     return {
         key: Tally(len(group), tuple(point for point, count in group.items() if not count))
         for key, group in sorted(groups.items())
