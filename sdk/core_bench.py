@@ -24,8 +24,9 @@ SMALL = core_of(machine_named("SMALL"))
 SMALL_DEPTH, SMALL_COLUMNS = 64, 128
 """Of the products on the compiled core of SMALL: rows and columns of the stationary; columns of the shorter result."""
 TRN2 = core_of(machine_named("TRN2")).replace(hbm_lines=1 << 20)
+FULL = TRN2.replace(hbm_lines=1 << 18)
 FULL_COLUMNS = 512
-"""Columns of the product on the compiled core of TRN2."""
+"""Columns of the product on the compiled core of TRN2, whose HBM has what the product needs."""
 GHZ = 1.4
 """Clock of DMA and sequencers that nanoseconds are told in: the profiler's core clock of the published measurements."""
 WITHIN = 0.15
@@ -103,7 +104,7 @@ def _compiled() -> list[Record]:
 
 def bench_core_fullsize() -> list[Record]:
     """The core of TRN2 at full size, compiled: what that costs, and a product against golden."""
-    records, _ = _product(TRN2, "TRN2", TRN2.partitions, (FULL_COLUMNS,), None)
+    records, _ = _product(FULL, "TRN2", FULL.partitions, (FULL_COLUMNS,), None)
     usage = (resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return [*records, Record("core", "memory of build and run at TRN2", max(usage) / 2**20, "GiB", better="lower")]
 
