@@ -56,6 +56,8 @@ def rsqrt(a: F32) -> F32:
 
 @per_element
 def _power(a: Any, b: Any) -> Any:
+    if 0 < a < _INFINITY and abs(b) < _INFINITY:
+        return np.float32(_exact(a, b))
     if b == 0 or a == 1:
         return _ONE
     if math.isnan(a) or math.isnan(b):
@@ -109,8 +111,8 @@ def _exact(a, b):  # type: ignore[no-untyped-def]
     z = ((leading << spare) >> (_LOG_WIDTH - _LEADING_BITS)) * significand
     shift = spare + log_bits + (_BIAS + 23 - _LOG_WIDTH + _LEADING_BITS - _PRODUCT_BITS) - field
     z = np.int64(_FARTHEST) << _PRODUCT_BITS if z and shift < _LEAST_SHIFT else z >> min(shift, np.int64(63))
-    if (logarithm < 0) != (word < 0):
-        z = -z
+    sign = (logarithm ^ np.int64(word)) >> 63
+    z = (z ^ sign) - sign
     # Two to its power.
     row = z >> _EXP_INDEX
     exponent = min(max(row >> _EXP_INDEX_BITS, np.int64(-_FARTHEST)), np.int64(_FARTHEST))
