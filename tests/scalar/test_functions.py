@@ -12,7 +12,16 @@ from spec import tables
 from spec.functions import FUNCTIONS, TABULATED
 from spec.parameters import ParameterError
 from verif.scalar import generate_tables
-from verif.scalar.generate_tables import bf16_arguments, dense_arguments, generate, round_to_bf16, settle, tail_rows
+from verif.scalar.generate_tables import (
+    bf16_arguments,
+    bf16_errors,
+    dense_arguments,
+    generate,
+    nudge,
+    round_to_bf16,
+    settle,
+    tail_rows,
+)
 from verif.scalar.references import exact, reference, ulp_error
 
 ULP_TARGET = 2.0
@@ -147,6 +156,16 @@ def test_a_segment_that_is_wrong_at_few_arguments_is_moved(monkeypatch: pytest.M
     better = settle(worse, tables.tail_table())
     assert ulp_error(Evaluator(better)(x), truth).max() <= ULP_TARGET
     assert [a == b for a, b in zip(better.segments, table.segments, strict=True)].count(False) <= 1
+
+
+def test_constants_move_until_every_bf16_result_is_right() -> None:
+    table = tables.table_of("silu")
+    off = (
+        dataclasses.replace(segment, hi=segment.hi + 3) if not segment.base else segment for segment in table.segments
+    )
+    moved = dataclasses.replace(table, segments=tuple(off))
+    assert bf16_errors("silu", Evaluator(moved))[1].any()
+    assert not bf16_errors("silu", Evaluator(nudge(moved, tables.tail_table())))[1].any()
 
 
 @pytest.mark.parametrize("bit", [3, 20])

@@ -49,11 +49,8 @@ def nudge(table: tables.FunctionTable, tail: tables.TailTable) -> tables.Functio
             old = segments[index]
             name = "hi" if old.base == BASE["log"] else "lo"
             constant = float(np.uint32(getattr(old, name)).view(np.float32))
-            size = (
-                float(np.spacing(np.abs(evaluator.coefficients["hi"][index])))
-                if old.base == BASE["hi"]
-                else abs(constant) * 2**-6
-            )
+            large = np.abs(np.uint32(old.hi).view(np.float32))
+            size = float(np.spacing(large)) if old.base == BASE["hi"] else abs(constant) * 2**-6
             step = size / 16
             segments[index] = dataclasses.replace(
                 old, **{name: bits_of(shorten(constant + (step if up else -step), name))}
