@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from golden.compiled import compiled
-from golden.link.router import ADAPTIVE, LOCAL, ORDERED, distances, levels
+from golden.link.router import ADAPTIVE, LOCAL, ORDERED, distances, level_of, levels
 from golden.link.traffic import Traffic
 from spec.link import RouterConfig
 from spec.topology import Kind
@@ -51,7 +51,7 @@ def emptiest(places, now, lanes, depth, allow, ordered, flits):  # type: ignore[
         if still > 0:
             kept += min((still + pace[c] - 1) // pace[c], leaving[c])
         room -= kept
-        level = 0 if c < lower else (1 if c < escape else 2)
+        level = level_of(c, escape, lower)
         if ordered and c != (0 if level == 0 else lower):
             continue
         if (allow >> level) & 1 and used[c] + min(flits, depth) <= depth and kept < fewest:
@@ -126,7 +126,7 @@ def simulate(shape, lanes, torus, packets, start, cycles, stop):  # type: ignore
                             in_turn = False
                     if up == below and how == ORDERED and position[node, dim] % 2 != down:
                         continue
-                    level = 0 if lane < lower else (1 if lane < escape else 2)
+                    level = level_of(lane, escape, lower)
                     best, free = -1, 0
                     for turned in range(2 if up == below and how != ORDERED else 1):
                         side = down ^ turned

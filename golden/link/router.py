@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from golden.compiled import compiled
+from golden.compiled import compiled, inlined
 from golden.link.traffic import Traffic
 from spec.link import RouterConfig
 
@@ -40,6 +40,12 @@ def levels(here: int, there: int, size: int, ring: bool, down: bool, through: bo
     if ring and through and (at_first or level == 0):
         return 1
     return 3
+
+
+@inlined
+def level_of(channel: int, escape: int, lower: int) -> int:
+    """The level of a lane: its dateline class, 0 or 1, or 2 for the adaptive ones."""
+    return 0 if channel < lower else (1 if channel < escape else 2)
 
 
 @compiled
@@ -119,7 +125,7 @@ def simulate(shape, lanes, torus, header, packets, start, cycles, links, returns
                         how = data & 3
                         group = lane // channels
                         channel = lane % channels
-                        level = 0 if channel < lower else (1 if channel < escape else 2)
+                        level = level_of(channel, escape, lower)
                         length = (data >> flits_at[0]) & flits_at[1]
                         # Candidates of a first flit: bits 0, 1 of allow are dateline classes, 2 the adaptive lanes.
                         preferred = -1
@@ -178,7 +184,7 @@ def simulate(shape, lanes, torus, header, packets, start, cycles, links, returns
                                 usable_adaptive = 0
                                 for c in range(channels):
                                     other = group * channels + c
-                                    of_level = 0 if c < lower else (1 if c < escape else 2)
+                                    of_level = level_of(c, escape, lower)
                                     if not (allow >> of_level) & 1 or taken[node, out, other]:
                                         continue
                                     if how == ORDERED and c != (0 if of_level == 0 else lower):

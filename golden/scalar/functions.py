@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from golden.compiled import compiled, inlined
+from golden.numerics.arithmetic import CANONICAL_NAN
 from spec import tables
 from spec.functions import (
     BASES,
@@ -26,9 +27,8 @@ from spec.functions import (
 )
 
 Array = npt.NDArray[np.float32]
-Bits = npt.NDArray[np.int32]
 
-NAN = np.float32(np.uint32(0x7FC00000).view(np.float32))
+NAN = np.float32(CANONICAL_NAN)
 MANTISSA = (1 << 23) - 1
 INFINITY = 0x7F800000
 BIAS = 127

@@ -183,11 +183,26 @@ def test_power_is_within_its_bound_and_has_the_special_values_of_c() -> None:
     assert np.array_equal(np.signbit(found), np.signbit(truth) & ~np.isnan(truth))
 
 
+@pytest.mark.parametrize("near_one", [False, True])
+@pytest.mark.parametrize("largest", [0.5, 8, 64, 149])
+def test_power_keeps_its_bound_for_subnormal_bases_and_results_of_every_size(largest: float, near_one: bool) -> None:
+    rng = np.random.default_rng(11)
+    a = np.exp2(rng.uniform(-149, 128, 1 << 16)).astype(np.float32)
+    if near_one:
+        a = (1 + rng.normal(0, 1, a.size) * np.exp2(rng.uniform(-24, -6, a.size))).astype(np.float32)
+    with np.errstate(all="ignore"):
+        b = (rng.uniform(-largest, largest, a.size) / np.log2(a.astype(np.float64))).astype(np.float32)
+        a, b = a[np.isfinite(b)], b[np.isfinite(b)]
+        truth = np.power(a.astype(np.longdouble), b.astype(np.longdouble)).astype(np.float64)
+        assert ulp_error(power(a, b), truth).max() <= 0.65
+
+
 @pytest.mark.parametrize("exponent", [0, 1, 2, 127, 254])
 def test_rsqrt_is_within_its_bound(exponent: int) -> None:
     """Every 17th significand; the error depends on the exponent little, the significand decides."""
     x = (np.arange(0, 1 << 23, 17, dtype=np.uint32) | np.uint32(exponent << 23)).view(np.float32)[1:]
     assert ulp_error(rsqrt(x), 1 / np.sqrt(x.astype(np.float64))).max() <= 0.52
+    assert np.array_equal(rsqrt(x), power(x, np.full_like(x, -0.5)))
 
 
 @pytest.mark.parametrize("ways", [2, 4])
