@@ -167,6 +167,7 @@ class ShareConfig(Parameters):
     request: int = parameter(unit="bits", low=1, high=1 << 16, doc="of a request; bit 0 says that it has no answer")
     response: int = parameter(unit="bits", low=1, high=1 << 16, doc="of an answer")
     depth: int = parameter(8, unit="requests", low=1, high=1024, doc="requests whose answers are not there yet")
+    burst: int = parameter(1, unit="requests", low=1, high=64, doc="of one asker in a turn")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

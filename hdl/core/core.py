@@ -31,15 +31,24 @@ from hdl.core.share import Share
 from hdl.core.tensor_unit import TensorUnit
 from hdl.core.transfer import TransferEngine
 from hdl.core.unit import join, pass_on, serve
-from spec.core import ENGINES, CoreConfig, SequencerConfig, ShareConfig
+from spec.core import ENGINES, LINE_BYTES, WORD_BYTES, CoreConfig, SequencerConfig, ShareConfig
 from spec.isa import REASON
 
-SHARING = 4
-"""DMA engines that share a port of SBUF, where there are more of them."""
+SHARED = 4
+"""Ports of SBUF and PSUM that DMA engines share where there are more of them: four fill a line of HBM in a cycle."""
 ROWS_AHEAD = 16
 """Rows asked for at a shared port whose answers are not there yet."""
 QUIET = 16
 """Cycles without anything under way after which a program has ended."""
+
+
+def sharing(ports: list[Any]) -> list[list[Any]]:
+    """The DMA engines' ports in groups that share one; none where each has its own.
+
+    Successive engines are in different groups: a transfer goes to the first engine that is free, so the first four that
+    work have a port each.
+    """
+    return [ports[first::SHARED] for first in range(SHARED)] if len(ports) > SHARED else []
 
 
 class Core(Block):
@@ -120,25 +129,30 @@ class Core(Block):
         beats: list[tuple[Any, Any]] = []
         for unit in (vector, scalar):
             ports += [(unit.sbuf_read, unit.sbuf_answer), (unit.sbuf_write, None)]
-        alone = movers if len(movers) <= SHARING else []
-        for mover in alone:
+        groups = sharing(movers)
+        for mover in [] if groups else movers:
             beats += [(mover.sbuf_read, mover.sbuf_answer), (mover.sbuf_write, None)]
-        for first in range(0, len(movers) - len(alone), SHARING):
-            beats.append(self._shared(m, platform, f"sbuf_port_{first}", movers[first : first + SHARING]))
+        for index, group in enumerate(groups):
+            beats.append(self._shared(m, platform, f"sbuf_port_{index}", group))
         sbuf = Sbuf(self.config, count - loads, len(ports), len(beats))
         m.submodules.sbuf = place(sbuf, platform)
         m.d.comb += sbuf.inject.eq(self.inject)
-        for name, group in (("", ports), ("beat_", beats)):
-            for index, (requests, answers) in enumerate(group):
+        for name, users in (("", ports), ("beat_", beats)):
+            for index, (requests, answers) in enumerate(users):
                 pass_on(m, requests, getattr(sbuf, f"{name or 'request_'}{index}"))
                 if answers is not None:
                     m.d.comb += Value.cast(answers).eq(Value.cast(getattr(sbuf, f"{name}answer_{index}")))
         return sbuf
 
     def _shared(self, m: Module, platform: Any, name: str, movers: list[Any]) -> tuple[Any, Any]:
-        """One port of SBUF for several DMA engines, reads and writes in turn."""
+        """One port of SBUF for several DMA engines, reads and writes in turn, a line of HBM at a time.
+
+        So each port goes through the banks in order, and ports follow each other without meeting; engines that took
+        turns beat by beat were seen to wait for each other's banks half of the time.
+        """
         sizes = beat_request(self.config).size, beat_layout(self.config).size
-        share = self._share(m, platform, name, 2 * len(movers), *sizes)
+        beats = max(1, LINE_BYTES // (WORD_BYTES * self.config.dma_lanes))
+        share = self._share(m, platform, name, 2 * len(movers), *sizes, burst=beats)
         for index, mover in enumerate(movers):
             join(m, share, 2 * index, mover.sbuf_read, mover.sbuf_answer)
             join(m, share, 2 * index + 1, mover.sbuf_write)
@@ -149,33 +163,34 @@ class Core(Block):
         size, row = psum_request(self.config).size, 32 * self.config.partitions
         users = [(unit.psum, unit.psum_answer) for unit in units]
         readers = [(mover.psum, mover.psum_answer) for mover in movers]
-        for first in range(0, len(readers) if len(readers) > SHARING else 0, SHARING):
-            group = readers[first : first + SHARING]
-            share = self._share(m, platform, f"psum_port_{first}", len(group), size, row)
+        for number, group in enumerate(sharing(readers)):
+            share = self._share(m, platform, f"psum_port_{number}", len(group), size, row)
             for index, (requests, answers) in enumerate(group):
                 join(m, share, index, requests, answers)
             users.append((share.request, share.answer))
-        users += readers if len(readers) <= SHARING else []
+        users += [] if sharing(readers) else readers
         share = self._share(m, platform, "psum", len(users), size, row)
         for index, (requests, answers) in enumerate(users):
             join(m, share, index, requests, answers)
         serve(m, share, tensor.psum, tensor.psum_answer)
         writers, size = [unit.psum_write for unit in units], psum_store(self.config).size
-        for first in range(0, len(movers) if len(movers) > SHARING else 0, SHARING):
-            engines = movers[first : first + SHARING]
-            share = self._share(m, platform, f"psum_store_{first}", len(engines), size, 1)
-            for index, mover in enumerate(engines):
-                join(m, share, index, mover.psum_write)
+        stores = [mover.psum_write for mover in movers]
+        for number, engines in enumerate(sharing(stores)):
+            share = self._share(m, platform, f"psum_store_{number}", len(engines), size, 1)
+            for index, store in enumerate(engines):
+                join(m, share, index, store)
             writers.append(share.request)
-        writers += [mover.psum_write for mover in movers] if len(movers) <= SHARING else []
-        stores = self._share(m, platform, "psum_stores", len(writers), size, 1)
+        writers += [] if sharing(stores) else stores
+        share = self._share(m, platform, "psum_stores", len(writers), size, 1)
         for index, writer in enumerate(writers):
-            join(m, stores, index, writer)
-        pass_on(m, stores.request, tensor.psum_write)
+            join(m, share, index, writer)
+        pass_on(m, share.request, tensor.psum_write)
 
-    def _share(self, m: Module, platform: Any, name: str, ports: int, request: int, response: int) -> Share:
+    def _share(
+        self, m: Module, platform: Any, name: str, ports: int, request: int, response: int, burst: int = 1
+    ) -> Share:
         """A port of SBUF or PSUM for several."""
-        share = Share(ShareConfig(ports=ports, request=request, response=response, depth=ROWS_AHEAD))
+        share = Share(ShareConfig(ports=ports, request=request, response=response, depth=ROWS_AHEAD, burst=burst))
         m.submodules[name] = place(share, platform)
         return share
 

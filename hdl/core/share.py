@@ -13,15 +13,22 @@ from spec.core import ShareConfig
 from spec.fifo import FifoConfig
 
 
-def round_robin(m: Module, wants: Any, count: int, moves: Any, name: str) -> Signal:
-    """Index of who is next: the first after the one served last. It may change until ``moves``."""
-    last, chosen = Signal(range(max(2, count)), name=f"{name}_last"), Signal(range(max(2, count)), name=f"{name}_next")
+def first_after(m: Module, last: Signal, wants: Any, count: int, name: str) -> Signal:
+    """Index of the first that wants after ``last``, around the end."""
+    chosen = Signal(range(max(2, count)), name=f"{name}_next")
     for index in reversed(range(count)):
         with m.If(wants[index]):
             m.d.comb += chosen.eq(index)
     for index in reversed(range(count)):
         with m.If(wants[index] & (index > last)):
             m.d.comb += chosen.eq(index)
+    return chosen
+
+
+def round_robin(m: Module, wants: Any, count: int, moves: Any, name: str) -> Signal:
+    """Index of who is next: the first after the one served last. It may change until ``moves``."""
+    last = Signal(range(max(2, count)), name=f"{name}_last")
+    chosen = first_after(m, last, wants, count, name)
     with m.If(moves):
         m.d.sync += last.eq(chosen)
     return chosen
@@ -32,8 +39,9 @@ class Share(Block):
 
     ``asked_n`` in, ``answer_n`` out for each asker; ``request`` out, ``answer`` in for the port. Answers come in the
     order of the requests, at the earliest one cycle after theirs, and cannot be held back. A request passes in the
-    cycle in which it is taken: latency 0. An asker waits for at most ``ports - 1`` others. The choice stands while
-    the port does not take it. Reset forgets who waits for an answer.
+    cycle in which it is taken: latency 0. An asker that asks in every cycle keeps its turn for ``burst`` requests, and
+    waits for at most ``burst`` of each other one. The choice stands while the port does not take it. Reset forgets who
+    waits for an answer.
     """
 
     config: ShareConfig
@@ -57,11 +65,17 @@ class Share(Block):
         m.d.comb += valid.eq(Cat(*(port.valid for port in asked)))
         owners = Fifo(FifoConfig(width=bits(config.ports), depth=config.depth))
         m.submodules.owners = place(owners, platform)
-        held, kept = Signal(), Signal(range(max(2, config.ports)))
-        moved = Signal()
-        fresh = round_robin(m, valid, config.ports, moved & ~held, "turn")
+        # A turn that has begun, or that the port holds back, has some of its requests left.
+        kept, left = Signal(range(max(2, config.ports))), Signal(range(config.burst + 1))
+        self.kept, self.left, self.owners = kept, left, owners
+        moved, stays, rest = Signal(), Signal(), Signal(range(config.burst + 1))
+        fresh = first_after(m, kept, valid, config.ports, "turn")
         chosen = Signal(bits(config.ports))
-        m.d.comb += chosen.eq(Mux(held & valid.bit_select(kept, 1), kept, fresh))
+        m.d.comb += [
+            stays.eq((left != 0) & valid.bit_select(kept, 1)),
+            chosen.eq(Mux(stays, kept, fresh)),
+            rest.eq(Mux(stays, left, config.burst)),
+        ]
         payload = Signal(config.request)
         with m.Switch(chosen):
             for index, port in enumerate(asked):
@@ -76,7 +90,8 @@ class Share(Block):
             owners.i.payload.eq(chosen),
             owners.o.ready.eq(self.answer.valid),
         ]
-        m.d.sync += [held.eq(self.request.valid & ~self.request.ready), kept.eq(chosen)]
+        with m.If(self.request.valid):
+            m.d.sync += [kept.eq(chosen), left.eq(rest - self.request.ready)]
         for index, port in enumerate(asked):
             back = getattr(self, f"answer_{index}")
             m.d.comb += [

@@ -8,10 +8,11 @@ from functools import partial
 from rich.console import Console
 from rich.table import Table
 
+from spec.core import ShareConfig
 from spec.fifo import FifoConfig
 from spec.parameters import lookup
 from spec.results import Record, write
-from verif.formal.core import SemaphoreProperties
+from verif.formal.core import SemaphoreProperties, ShareProperties
 from verif.formal.engines import scalar_credit, vector_credit
 from verif.formal.fifo import FifoProperties
 from verif.formal.hbm import (
@@ -29,6 +30,10 @@ from verif.harness.formal import Proof, Verdict
 
 def _fifo(depth: int) -> FifoProperties:
     return FifoProperties(FifoConfig(width=4, depth=depth))
+
+
+def _share(burst: int) -> ShareProperties:
+    return ShareProperties(ShareConfig(ports=3, request=2, response=1, depth=2, burst=burst))
 
 
 PROOFS: list[Proof] = [
@@ -54,6 +59,8 @@ PROOFS: list[Proof] = [
     Proof("tensor sequencer: nor where rows are split", partial(HandOverProperties, TILED), depth=6),
     Proof("semaphores: every update counts once, in its turn", SemaphoreProperties),
     Proof("semaphores: they count", SemaphoreProperties, mode="cover", depth=12),
+    *(Proof(f"shared port, turns of {burst}: everybody's comes", partial(_share, burst)) for burst in (1, 3)),
+    Proof("shared port: the bound is met", partial(_share, 3), mode="cover", depth=12),
     Proof("tensor sequencer: works without idling", partial(ColumnProperties, SMALL), mode="cover", depth=10),
 ]
 

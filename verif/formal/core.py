@@ -1,4 +1,4 @@
-"""NeuronCore: a semaphore counts every update once, in the order in which they were taken."""
+"""NeuronCore: a semaphore counts every update once, in the order in which they were taken; shared ports are fair."""
 
 from typing import Any, cast
 
@@ -6,10 +6,12 @@ from amaranth.hdl import Array, Assert, Cover, Module, Signal, Value, signed
 
 from hdl.core.layouts import UPDATE, bits
 from hdl.core.semaphores import KIND, Semaphores
-from spec.core import CoreConfig
+from hdl.core.share import Share
+from spec.core import CoreConfig, ShareConfig
 from spec.scalar import ScalarConfig
 from spec.tensor import TensorConfig
 from spec.vector import VectorConfig
+from verif.formal.stream import offer_stands
 from verif.harness.formal import Properties
 
 ASKERS = 3
@@ -84,4 +86,48 @@ class SemaphoreProperties(Properties):
             m.d.comb += Assert(change.value == number, "what is heard is the number")
         with m.Elif(chosen):
             m.d.comb += Assert(row == number, "its row holds the number")
+        return m
+
+
+class ShareProperties(Properties):
+    """Counts whose requests a shared port takes before that of asker 0, for as long as it asks.
+
+    Askers keep what they offer until it is taken, as streams do; the port takes it when it likes, however long it has
+    held it back. Turns go around, and what the others had since asker 0 began to wait is at most ``burst`` for each
+    whose turn has come: inductive, so nobody is passed over, for any number of cycles.
+    """
+
+    def __init__(self, config: ShareConfig, block: Share | None = None) -> None:
+        self.config = config
+        self.block = cast(Any, block or Share(config))
+        self.asked = [getattr(self.block, f"asked_{index}") for index in range(config.ports)]
+        offers = [signal for port in self.asked for signal in (port.valid, Value.cast(port.payload))]
+        self.inputs = (self.block.request.ready, Value.cast(self.block.answer), *offers)
+
+    def elaborate(self, platform: Any) -> Module:
+        """The block, the count, the properties."""
+        m = Module()
+        block, burst, most = self.block, self.config.burst, self.config.burst * (self.config.ports - 1)
+        m.submodules.block = platform.place(block)
+        for port in self.asked:
+            offer_stands(m, port, assume=True)
+        offer_stands(m, block.request)
+        first = self.asked[0]
+        others = Signal(range(most + 2))
+        taken = sum(port.valid & port.ready for port in self.asked)
+        with m.If(~first.valid | first.ready):
+            m.d.sync += others.eq(0)
+        with m.Elif(block.request.valid & block.request.ready):
+            m.d.sync += others.eq(others + 1)
+        m.d.comb += [
+            Assert(taken == (block.request.valid & block.request.ready), "what the port takes is taken from one asker"),
+            Assert(block.kept < self.config.ports, "the turn is somebody's"),
+            Assert(block.left <= burst, "a turn ends"),
+            Assert(block.owners.level <= self.config.depth, "who waits for an answer is known"),
+            Assert(others <= most, "nobody waits for more than a turn of each other one"),
+            Assert((block.kept != 0) | (block.left == burst) | (others == 0), "nor after a turn of its own"),
+            Assert((block.kept != 0) | (block.left != burst) | first.valid, "a turn that is held back is taken"),
+            Assert((block.kept == 0) | (others <= burst * block.kept - block.left), "turns go around"),
+            Cover(others == most, "the bound is met"),
+        ]
         return m
